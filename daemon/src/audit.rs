@@ -1,6 +1,6 @@
 //! The audit log: a durable, tamper-evident record of every call and administrative act.
 //!
-//! Records form a hash chain in append-only segment files. One thread writes them with group commit, so that one
+//! Records form a hash chain in append-only segment files. They are written with group commit, by one thread at a time, so that one
 //! `fdatasync` serves many calls. [`Audit::open`] appends the intent of a call and returns an [`Entry`]; [`Audit::close`]
 //! appends the outcome and resolves when it is on disk. A call waits for one sync: its intent is synced with its outcome, or
 //! earlier if [`Entry::sync`] asks for it before an outside effect. An administrative act is recorded in the same way. A record that cannot be written is an error: intents
@@ -151,7 +151,7 @@ pub struct Audit {
 
 /// Fields drop in this order: the writer syncs, the indexer ends, the folder is unlocked.
 struct Log {
-    _writer: WriterThread,
+    writer: WriterThread,
     index: Index,
     queue: Arc<CommitQueue>,
     progress: Arc<IndexProgress>,
@@ -214,7 +214,7 @@ impl Audit {
     pub fn close(&self, mut entry: Entry, outcome: CallOutcome<'_>) -> Durable {
         entry.closed = true;
         let record = entry.encode_outcome(outcome);
-        entry.queue.append_durably(RecordKind::Close, entry.sequence, &record)
+        self.log.writer.append_durably(RecordKind::Close, entry.sequence, &record)
     }
 
     /// Appends the outcome of an inner call, which no client sees. It is on disk before every record after it, so before the

@@ -13,9 +13,12 @@
 //! The delay never exceeds the duration of a sync and adapts: it doubles if callers came while the writer waited, and halves
 //! if not. Without a delay each sync would serve only the few that came during the previous one; with a longer delay the
 //! processors would idle.
+//!
+//! A lone caller commits its outcome itself ([`CommitQueue::append_alone`]) while the writer sleeps: two changes of thread take
+//! longer than a fast sync. Never more than one thread commits.
 
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
@@ -128,6 +131,8 @@ pub struct CommitQueue {
     writer_wake: Condvar,
     /// Sequence of the last record on disk.
     durable: AtomicU64,
+    /// The last sync was fast and served one caller, so the next one may commit alone. Read without the lock.
+    is_quiet: AtomicBool,
     pub counters: Counters,
 }
 
@@ -141,6 +146,8 @@ struct State {
     expected_waiters: usize,
     commit_delay: Duration,
     last_sync_took: Duration,
+    /// A caller commits what was queued; the writer waits for it.
+    alone: bool,
     closing: bool,
     /// Set once the log is closed or has failed.
     refusal: Option<AuditError>,
@@ -174,6 +181,7 @@ impl CommitQueue {
             expected_waiters: 0,
             commit_delay: Duration::ZERO,
             last_sync_took: Duration::ZERO,
+            alone: false,
             closing: false,
             refusal: None,
             no_spare_reason: "the next segment is not allocated yet".into(),
@@ -184,6 +192,7 @@ impl CommitQueue {
             state: Mutex::new(state),
             writer_wake: Condvar::new(),
             durable: AtomicU64::new(last_sequence),
+            is_quiet: AtomicBool::new(false),
             counters: Counters::default(),
         }
     }
@@ -203,6 +212,33 @@ impl CommitQueue {
             Err(error) => Durable::ready(Err(error)),
             Ok(_) => self.wait(state),
         }
+    }
+
+    /// Whether a caller may be the only one.
+    pub fn is_quiet(&self) -> bool {
+        self.is_quiet.load(Ordering::Relaxed)
+    }
+
+    /// Appends a record and moves all that is queued into `group`, which the caller must commit and [complete](Self::complete).
+    /// Where somebody else commits or waits, or a segment would begin, requests a sync as [`CommitQueue::append_durably`] does.
+    pub fn append_alone(
+        &self,
+        kind: RecordKind,
+        of: u64,
+        record: &[u8],
+        group: &mut Group,
+    ) -> Result<(), Durable> {
+        let mut state = self.lock();
+        if let Err(error) = self.push(&mut state, kind, of, record) {
+            return Err(Durable::ready(Err(error)));
+        }
+        if !self.is_quiet() || !state.may_commit_alone() {
+            return Err(self.wait(state));
+        }
+        group.clear();
+        std::mem::swap(&mut state.group, group);
+        (state.alone, group.sync) = (true, true);
+        Ok(())
     }
 
     /// Requests a sync of a record that was appended before.
@@ -287,6 +323,7 @@ impl CommitQueue {
 
     fn wake(&self, mut state: MutexGuard<'_, State>, sync: bool) {
         let must_wake = match state.writer {
+            _ if state.alone => false,
             WriterState::Busy => false,
             WriterState::FlushDelay => sync || state.group.bytes.len() >= UNWRITTEN_BYTES_MAX,
             WriterState::CommitDelay => state.group.waiters.len() >= state.expected_waiters,
@@ -323,6 +360,12 @@ impl CommitQueue {
         let mut state = self.lock();
         let mut flush_due = false;
         loop {
+            if state.alone {
+                state.writer = WriterState::Idle;
+                state = self.writer_wake.wait(state).unwrap_or_else(PoisonError::into_inner);
+                state.writer = WriterState::Busy;
+                continue;
+            }
             if state.must_write(flush_due) {
                 state = self.wait_for_more(state);
                 std::mem::swap(&mut state.group, group);
@@ -379,9 +422,14 @@ impl CommitQueue {
         self.durable.store(durable_sequence, Ordering::Release);
         if group.sync {
             let mut state = self.lock();
-            let active = group.waiters.len() + state.group.waiters.len();
+            let alone = std::mem::take(&mut state.alone);
+            let active = usize::from(alone) + group.waiters.len() + state.group.waiters.len();
             state.expected_waiters = expected_waiters(active, group.sync_took);
             state.last_sync_took = group.sync_took;
+            self.is_quiet.store(active <= 1 && group.sync_took < FAST_SYNC, Ordering::Relaxed);
+            if alone && (state.closing || state.must_write(false) || !state.group.records.is_empty()) {
+                self.writer_wake.notify_one();
+            }
         }
         for waiter in group.waiters.drain(..) {
             // The receiver may be dropped; the record is durable all the same.
@@ -402,8 +450,10 @@ impl CommitQueue {
     pub fn fail(&self, error: &AuditError, waiters: &mut Vec<Waiter>) {
         let mut state = self.lock();
         state.refusal = Some(error.clone());
+        state.alone = false;
         let queued = std::mem::take(&mut state.group);
         drop(state);
+        self.writer_wake.notify_one();
         for waiter in waiters.drain(..).chain(queued.waiters) {
             let _ = waiter.send(Err(error.clone()));
         }
@@ -411,6 +461,15 @@ impl CommitQueue {
 }
 
 impl State {
+    /// Whether the writer sleeps and nobody waits for a sync. Work that takes longer than a sync stays with the writer.
+    fn may_commit_alone(&self) -> bool {
+        let group = &self.group;
+        let is_asleep = matches!(self.writer, WriterState::Idle | WriterState::FlushDelay);
+        let is_short = group.bytes.len() < UNWRITTEN_BYTES_MAX && !group.wants_spare;
+        let is_idle = is_asleep && !self.alone && !self.closing && group.waiters.is_empty();
+        is_idle && is_short && !group.records.iter().any(|record| record.begins_segment)
+    }
+
     fn must_write(&self, flush_due: bool) -> bool {
         let group = &self.group;
         let must_flush = flush_due || self.closing || group.bytes.len() >= UNWRITTEN_BYTES_MAX;
@@ -512,5 +571,44 @@ mod tests {
         let slow = FAST_SYNC * 2;
         assert_eq!((expected_waiters(16, FAST_SYNC / 2), expected_waiters(16, slow)), (8, 16));
         assert!(expected_waiters(1, FAST_SYNC / 2) <= 1 && expected_waiters(1, slow) <= 1);
+    }
+
+    /// Appends a record for a caller that would commit alone; `Some` has the group that it must commit.
+    fn append_alone(queue: &CommitQueue) -> Option<Group> {
+        let mut group = Group::default();
+        queue.append_alone(RecordKind::Admin, 0, b"record", &mut group).is_ok().then_some(group)
+    }
+
+    #[test]
+    fn a_lone_caller_commits_after_a_fast_sync_and_nobody_else_meanwhile() {
+        let space = SpaceBudget { left_bytes: 1 << 20, spare_bytes: Some(1 << 20), reserve_bytes: 0 };
+        let queue = CommitQueue::new(0, 0, space);
+        let take = || {
+            let mut group = Group::default();
+            assert!(queue.take(&mut group), "the log is open");
+            group
+        };
+        assert!(append_alone(&queue).is_none(), "no sync was measured yet");
+        let sync = |mut group: Group, took| {
+            group.sync_took = took;
+            let last = group.records.last().expect("a record").sequence;
+            queue.complete(last, &mut group);
+        };
+        sync(take(), FAST_SYNC / 2);
+        let taken = std::thread::scope(|scope| {
+            let writer = scope.spawn(take);
+            while queue.lock().writer == WriterState::Busy {
+                std::thread::yield_now();
+            }
+            let alone = append_alone(&queue).expect("the writer sleeps and nobody waits");
+            assert!(append_alone(&queue).is_none(), "somebody commits");
+            assert!(append_alone(&queue).is_none(), "somebody commits");
+            sync(alone, FAST_SYNC / 2);
+            writer.join().expect("no crash")
+        });
+        assert_eq!(taken.records.len(), 2, "the writer waits for the caller");
+        sync(taken, FAST_SYNC * 2);
+        assert!(!queue.is_quiet(), "the disk is slow");
+        assert!(append_alone(&queue).is_none());
     }
 }

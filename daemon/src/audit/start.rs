@@ -85,7 +85,7 @@ impl OpenLog {
         origin::mark_origin(&folder, &sealer);
         let cut = sealer.read_cut(&folder)?;
         let log = Log {
-            _writer: writer,
+            writer,
             index: Index::start(&settings.index, folder.clone(), progress.clone(), cut).await?,
             index_path: settings.index.clone(),
             sealer,

@@ -1,5 +1,5 @@
-//! The writer thread: adds records to the hash chain, writes and syncs them in groups; and the thread that preallocates
-//! segments for it.
+//! The writer: adds records to the hash chain, writes and syncs them in groups, in a thread of its own or in that of a lone
+//! caller; and the thread that preallocates segments for it.
 //!
 //! The order of steps is the durability guarantee: a group is written, synced, named in the anchor file, published to the
 //! indexer, and then its futures resolve. A segment is synced before the next one gets its name. After any error of a write
@@ -19,7 +19,7 @@ use super::anchor::AnchorFile;
 use super::error::AuditError;
 use super::folder::{Folder, write_zeros};
 use super::format::{self, Hash, RecordKind, SegmentHeader};
-use super::group_commit::{CommitQueue, Group, PendingRecord};
+use super::group_commit::{CommitQueue, Durable, Group, PendingRecord};
 use super::index::IndexProgress;
 use super::record::Anchor;
 use super::record::Sha256;
@@ -72,38 +72,82 @@ pub struct Writer {
     last_sequence: u64,
     /// Sequences of the written intents without outcome.
     open_intents: BTreeSet<u64>,
+    has_failed: bool,
 }
 
 /// The running writer. Dropping it closes the log and waits until the last record is on disk.
 pub struct WriterThread {
     queue: Arc<CommitQueue>,
+    /// Locked by whoever commits, and the group of a lone caller.
+    writer: Arc<Mutex<(Writer, Group)>>,
     thread: Option<JoinHandle<()>>,
+    /// A caller may commit: another processor serves other callers meanwhile.
+    lets_callers_commit: bool,
 }
 
 impl WriterThread {
     pub fn spawn(writer: Writer) -> io::Result<Self> {
         let queue = writer.queue.clone();
-        let thread = std::thread::Builder::new().name("audit-writer".into()).spawn(move || writer.run())?;
-        Ok(Self { queue, thread: Some(thread) })
+        let writer = Arc::new(Mutex::new((writer, Group::default())));
+        let lets_callers_commit = std::thread::available_parallelism().is_ok_and(|count| count.get() > 1);
+        let (run, queue_of_run) = (Arc::clone(&writer), Arc::clone(&queue));
+        let thread = std::thread::Builder::new()
+            .name("audit-writer".into())
+            .spawn(move || run_writer(&run, &queue_of_run))?;
+        Ok(Self { queue, writer, thread: Some(thread), lets_callers_commit })
     }
+
+    /// Appends a record and has it synced: by the writer, or before the return where the caller is alone and the disk is fast.
+    pub fn append_durably(&self, kind: RecordKind, of: u64, record: &[u8]) -> Durable {
+        if self.lets_callers_commit
+            && self.queue.is_quiet()
+            && let Ok(mut locked) = self.writer.try_lock()
+        {
+            let (writer, group) = &mut *locked;
+            return match self.queue.append_alone(kind, of, record, group) {
+                Ok(()) => Durable::ready(writer.commit_and_complete(group)),
+                Err(durable) => durable,
+            };
+        }
+        self.queue.append_durably(kind, of, record)
+    }
+}
+
+/// Runs until the log is closed or fails.
+fn run_writer(writer: &Mutex<(Writer, Group)>, queue: &CommitQueue) {
+    let mut group = Group::default();
+    while queue.take(&mut group) {
+        let Ok(mut writer) = writer.lock() else { return };
+        let writer = &mut writer.0;
+        if writer.commit_and_complete(&mut group).is_err() {
+            return;
+        }
+        if group.wants_spare {
+            writer.allocate_spare();
+        }
+    }
+    let Ok(mut writer) = writer.lock() else { return };
+    writer.0.finish();
 }
 
 impl Drop for WriterThread {
     fn drop(&mut self) {
         self.queue.close();
         if let Some(thread) = self.thread.take() {
-            // The panic hook reported a panic, and `Writer::drop` resolved the waiters.
+            // The panic hook reported a panic, and `FailOnPanic` resolved the waiters.
             let _ = thread.join();
         }
     }
 }
 
-/// After a panic of the writer, its waiters get an error.
-impl Drop for Writer {
+/// After a panic of a commit, its waiters get an error.
+struct FailOnPanic<'a>(&'a CommitQueue);
+
+impl Drop for FailOnPanic<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             let error = AuditError::Failed { reason: "the writer crashed".into() };
-            self.queue.fail(&error, &mut Vec::new());
+            self.0.fail(&error, &mut Vec::new());
         }
     }
 }
@@ -130,32 +174,41 @@ impl Writer {
             last_hash,
             last_sequence,
             open_intents,
+            has_failed: false,
         };
         writer.allocate_spare();
         writer
     }
 
-    /// Runs until the log is closed or fails.
-    fn run(mut self) {
-        let mut group = Group::default();
-        while self.queue.take(&mut group) {
-            if let Err(error) = self.commit(&mut group) {
-                return self.fail(&error, &mut group);
+    /// Writes and syncs a group and resolves its futures. After a failure nothing is written any more.
+    fn commit_and_complete(&mut self, group: &mut Group) -> Result<(), AuditError> {
+        let queue = Arc::clone(&self.queue);
+        let _fail_on_panic = FailOnPanic(&queue);
+        match self.commit(group) {
+            Ok(()) => {
+                queue.complete(self.progress.durable().sequence, group);
+                Ok(())
             }
-            self.queue.complete(self.progress.durable().sequence, &mut group);
-            if group.wants_spare {
-                self.allocate_spare();
-            }
-        }
-        if let Err(error) = self.sync().and_then(|()| self.anchor_file.sync()) {
-            self.fail(&error, &mut group);
+            Err(error) => Err(self.fail(&error, group)),
         }
     }
 
-    fn fail(&self, error: &io::Error, group: &mut Group) {
+    /// Syncs the last records of a log that is closed.
+    fn finish(&mut self) {
+        if self.has_failed {
+            return;
+        }
+        if let Err(error) = self.sync().and_then(|()| self.anchor_file.sync()) {
+            self.fail(&error, &mut Group::default());
+        }
+    }
+
+    fn fail(&mut self, error: &io::Error, group: &mut Group) -> AuditError {
+        self.has_failed = true;
         let error = AuditError::failure("could not write", error);
         tracing::error!(event = "audit_failed", error = %error, "{}", error.hint());
         self.queue.fail(&error, &mut group.waiters);
+        error
     }
 
     fn commit(&mut self, group: &mut Group) -> io::Result<()> {
