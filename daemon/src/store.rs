@@ -75,6 +75,7 @@ const MIGRATIONS: &[(i64, &str, &str)] = &[
     (16, "document_history", include_str!("../migrations/0016_document_history.sql")),
     (17, "no_changes", include_str!("../migrations/0017_no_changes.sql")),
     (18, "approval_lists", include_str!("../migrations/0018_approval_lists.sql")),
+    (19, "approval_bytes", include_str!("../migrations/0019_approval_bytes.sql")),
 ];
 
 /// Number of reading connections. Reads are short, and no call waits for them.

@@ -285,7 +285,8 @@ impl Store {
         let mut change = self.begin().await?;
         let organization: Option<String> = sqlx::query_scalar(
             "UPDATE approvals SET state = $2, uses_left = $3, constraints = $4, reason = $5, decided_by = $6, \
-             decided_ms = $7, expires_ms = $8, arguments_instead = $9 \
+             decided_ms = $7, expires_ms = $8, arguments_instead = $9, \
+             bytes = bytes + COALESCE(OCTET_LENGTH($9), 0) \
              WHERE id = $1 AND state = 'pending' AND expires_ms > $7 \
              RETURNING organization",
         )
@@ -453,11 +454,9 @@ async fn make_room(
     if pending > PENDING_PER_ORGANIZATION {
         return Err(StoreError::TooMany { what: "approvals of this organization that wait" });
     }
-    // OCTET_LENGTH reads no text.
     let (ended, bytes, open_bytes): (i64, i64, i64) = sqlx::query_as(
         "SELECT COUNT(*) FILTER (WHERE NOT is_open), SUM(bytes), COALESCE(SUM(bytes) FILTER (WHERE is_open), 0) \
-         FROM (SELECT state IN ('pending', 'approved') AS is_open, OCTET_LENGTH(arguments) + OCTET_LENGTH(rules) \
-           + OCTET_LENGTH(COALESCE(arguments_instead, '')) AS bytes FROM approvals WHERE organization = $1) AS sizes",
+         FROM (SELECT state IN ('pending', 'approved') AS is_open, bytes FROM approvals WHERE organization = $1) AS sizes",
     )
     .bind(organization)
     .fetch_one(&mut **change)
@@ -473,9 +472,8 @@ async fn make_room(
         "DELETE FROM approvals WHERE id IN (\
            SELECT id FROM (\
              SELECT id, is_open, SUM(NOT is_open) OVER kept_first AS ended, SUM(bytes) OVER kept_first AS bytes \
-             FROM (SELECT id, state IN ('pending', 'approved') AS is_open, OCTET_LENGTH(arguments) \
-               + OCTET_LENGTH(rules) + OCTET_LENGTH(COALESCE(arguments_instead, '')) AS bytes \
-               FROM approvals WHERE organization = $1) AS sizes \
+             FROM (SELECT id, state IN ('pending', 'approved') AS is_open, bytes FROM approvals \
+               WHERE organization = $1) AS sizes \
              WINDOW kept_first AS (ORDER BY is_open DESC, id DESC ROWS UNBOUNDED PRECEDING)) AS summed \
            WHERE NOT is_open AND (ended > $2 OR bytes > $3))",
     )
@@ -492,8 +490,9 @@ async fn insert_pending(change: &mut StoreTransaction, asked: &ApprovalRow) -> R
     let done = sqlx::query(
         "INSERT INTO approvals (id, organization, agent, session, call_id, user_name, conversation, channel, \
          asked_by, opened_by, tool, called, plugin_version, plugin_digest, rules, arguments, binding, state, \
-         uses_left, created_ms, expires_ms) \
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, 'pending', 0, $18, $19) \
+         uses_left, created_ms, expires_ms, bytes) \
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, 'pending', 0, $18, $19, \
+         OCTET_LENGTH($15) + OCTET_LENGTH($16)) \
          ON CONFLICT (session, binding) WHERE state = 'pending' DO NOTHING",
     )
     .bind(&asked.id)
