@@ -7,6 +7,8 @@
 # instance in bare wasmtime) are measured if `cargo bench --profile dist --workspace --no-run --bench call` has built them. With WASMTIME set
 # to a `wasmtime` 48, `wasmtime serve` is measured too; its `wasi:http/proxy` component is built with the tests. Prints the
 # median round by calls per second, with the servers alternating, and the CPU time of a call by thread. Uses loopback only.
+# With INSTRUCTIONS set, the instructions of a call in user mode by thread and module come last (needs `cc`, root, and programs with
+# symbols: `CARGO_PROFILE_DIST_STRIP=none`). TOOLGATE is another program to measure, and SETTINGS further lines of its configuration.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 seconds=${1:-3}
@@ -19,8 +21,8 @@ echo_wasm=$(find "$target/guests" -name echo.wasm -path '*guest*' -not -path '*/
 [ -n "$echo_wasm" ] || { echo "no echo.wasm: run cargo build -p toolgate-tests first" >&2; exit 1; }
 
 # A session makes more calls here than a model would.
-printf '[calls]\nrounds_per_turn = 1000000\nrounds_per_session = 1000000\n[consent]\nrequired = false\n' >"$work/config.toml"
-RUST_BACKTRACE=0 "$target/dist/toolgate" serve --config "$work/config.toml" --data "$work/data" --listen 127.0.0.1:0 2>"$work/log" &
+printf '%s\n[calls]\nrounds_per_turn = 1000000\nrounds_per_session = 1000000\n[consent]\nrequired = false\n' "${SETTINGS:-}" >"$work/config.toml"
+RUST_BACKTRACE=0 "${TOOLGATE:-$target/dist/toolgate}" serve --config "$work/config.toml" --data "$work/data" --listen 127.0.0.1:0 2>"$work/log" &
 daemon=$!
 until address=$(sed -n 's/.*serving.*address=\([0-9.:]*\).*/\1/p' "$work/log" | head -n 1) && [ -n "$address" ]; do
   kill -0 $daemon || { cat "$work/log" >&2; exit 1; }
@@ -152,3 +154,21 @@ expect_good
 not_ok=$(ask "$base/v1/audit?status=error&limit=1" | grep -c '"sequence"' || true)
 [ "$not_ok" = 0 ] || { echo "some calls failed" >&2; exit 1; }
 printf 'resident after it: %s\n' "$(sed -n 's/VmRSS:[[:space:]]*//p' /proc/$daemon/status)"
+
+# Instructions of 20 calls on one connection, by thread and module.
+[ -n "${INSTRUCTIONS:-}" ] || exit 0
+cc -O2 -o "$work/step" tests/benches/instructions/step.c
+printf '{"calls":[{"tool":"call_echo_echo","arguments":%s}]}' "$arguments" >"$work/body"
+for at in "${!servers[@]}"; do
+  name=${servers[$at]} process=${pid[${servers[$at]}]}
+  [ "$name" != toolgate ] || url[$name]=$base/v1/sessions/$(head -n 1 "$work/sessions")/calls
+  program=$(readlink -f "/proc/$process/exe")
+  "$work/step" "$process" "$program" >"$work/counts" &
+  stepper=$!
+  for _ in $(seq 20); do printf 'url = "%s"\noutput = /dev/null\n' "${url[$name]}"; done >"$work/urls"
+  curl -sS --fail -H "Authorization: Bearer $token" -H 'Content-Type: application/json' --data-binary "@$work/body" -K "$work/urls"
+  kill $stepper && wait $stepper
+  nm --demangle --defined-only "$program" | sort >"$work/symbols"
+  printf '\n%s, instructions a call\n' "$name"
+  awk -v calls=20 -f tests/benches/instructions/modules.awk "$work/symbols" "$work/counts" | sort -k1,1 -k3,3nr
+done
