@@ -19,6 +19,8 @@ const SAVED_BYTES: u64 = 256 * 1024 * 1024;
 /// Longest name that a service gives a file; Linux takes 255 bytes.
 const NAME_BYTES: usize = 150;
 
+const FILE_NAME: &str = "filename=";
+
 /// Media types by the end of a name. Others are `application/octet-stream`.
 const MEDIA_TYPES: [(&str, &str); 22] = [
     ("csv", "text/csv"),
@@ -144,13 +146,9 @@ fn root() -> PathBuf {
 
 /// The name that the service gives its response: in `Content-Disposition`, or as the end of the path.
 fn given_name(response: &Response) -> String {
-    let disposition = response.header("content-disposition").unwrap_or_default();
-    let named = disposition.split(';').find_map(|part| {
-        let (key, value) = part.trim().split_once('=')?;
-        key.eq_ignore_ascii_case("filename").then(|| value.trim_matches('"').to_owned())
-    });
+    let named = response.header("content-disposition").and_then(disposition_name);
     let path = response.url().split(['?', '#']).next().unwrap_or_default();
-    let name = named.unwrap_or_else(|| path.rsplit('/').next().unwrap_or_default().to_owned());
+    let name = named.unwrap_or_else(|| path.rsplit('/').next().unwrap_or_default());
     let last = name.rsplit(['/', '\\']).next().unwrap_or_default();
     let keep = |sign: char| if sign.is_alphanumeric() || "._- ".contains(sign) { sign } else { '_' };
     let name: String = last.chars().map(keep).collect();
@@ -161,6 +159,16 @@ fn given_name(response: &Response) -> String {
     match MEDIA_TYPES.iter().find(|(_, media_type)| media_type.eq_ignore_ascii_case(kind)) {
         Some((end, _)) if !name.contains('.') => format!("{name}.{end}"),
         _ => name,
+    }
+}
+
+/// The `filename` of a `Content-Disposition` (RFC 6266). In quotes it may have semicolons.
+fn disposition_name(disposition: &str) -> Option<&str> {
+    let at = disposition.to_ascii_lowercase().find(FILE_NAME)? + FILE_NAME.len();
+    let value = disposition.get(at..)?.trim_start();
+    match value.strip_prefix('"') {
+        Some(quoted) => quoted.split('"').next(),
+        None => value.split(';').next().map(str::trim),
     }
 }
 
