@@ -163,7 +163,7 @@ for at in "${!servers[@]}"; do
   name=${servers[$at]} process=${pid[${servers[$at]}]}
   [ "$name" != toolgate ] || url[$name]=$base/v1/sessions/$(head -n 1 "$work/sessions")/calls
   program=$(readlink -f "/proc/$process/exe")
-  "$work/step" "$process" "$program" >"$work/counts" &
+  "$work/step" "$process" "$program" tokio-rt-worker audit-writer >"$work/counts" &
   stepper=$!
   for _ in $(seq 20); do printf 'url = "%s"\noutput = /dev/null\n' "${url[$name]}"; done >"$work/urls"
   curl -sS --fail -H "Authorization: Bearer $token" -H 'Content-Type: application/json' --data-binary "@$work/body" -K "$work/urls"

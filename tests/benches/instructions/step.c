@@ -1,7 +1,8 @@
 // Counts the instructions that the threads of a process execute in user mode, one by one (ptrace). Linux on x86-64.
 //
-//   step PID PROGRAM
+//   step PID PROGRAM THREAD…
 //
+// counts in the threads of these names until SIGTERM; the process is of no use afterwards.
 // Prints a line `THREAD WHERE OFFSET COUNT` for each address that was executed: WHERE is `program` for the text of PROGRAM (OFFSET as in its
 // symbol table), `guest` for code that the process made or mapped from a cache, `library` for the rest. A thread named `epoch` is held: its
 // clock would interrupt guests, which take a thousand times as long as else.
@@ -21,7 +22,7 @@
 
 enum { THREADS = 512, NAMES = 32 };
 
-static struct { pid_t id; int name; int held; } threads[THREADS];
+static struct { pid_t id; int name; int is_held; } threads[THREADS];
 static int thread_count;
 // Counts by name of the thread and offset in the program.
 static struct { char name[32]; unsigned *counts; unsigned long guest, library; } names[NAMES];
@@ -54,7 +55,7 @@ static void read_maps(pid_t pid, const char *program) {
   if (!text_end) { fprintf(stderr, "%s is not the program of the process\n", program); exit(1); }
 }
 
-static void add_thread(pid_t pid, pid_t id) {
+static void add_thread(pid_t pid, pid_t id, char **wanted) {
   char path[96], name[32] = "";
   snprintf(path, sizeof path, "/proc/%d/task/%d/comm", pid, id);
   FILE *file = fopen(path, "r");
@@ -62,6 +63,9 @@ static void add_thread(pid_t pid, pid_t id) {
   if (fgets(name, sizeof name, file)) name[strcspn(name, "\n")] = 0;
   fclose(file);
   for (char *at = name; *at; at++) if (*at == ' ') *at = '_';
+  int is_held = !strcmp(name, "epoch");
+  while (*wanted && strcmp(*wanted, name)) wanted++;
+  if (!*wanted && !is_held) return;
   int found = 0;
   while (found < name_count && strcmp(names[found].name, name)) found++;
   if (found == name_count) {
@@ -71,7 +75,7 @@ static void add_thread(pid_t pid, pid_t id) {
   }
   threads[thread_count].id = id;
   threads[thread_count].name = found;
-  threads[thread_count++].held = !strcmp(name, "epoch");
+  threads[thread_count++].is_held = is_held;
 }
 
 static void count(int name, unsigned long at) {
@@ -82,14 +86,14 @@ static void count(int name, unsigned long at) {
 }
 
 int main(int argc, char **argv) {
-  if (argc != 3) { fprintf(stderr, "usage: step PID PROGRAM\n"); return 2; }
+  if (argc < 4) { fprintf(stderr, "usage: step PID PROGRAM THREAD…\n"); return 2; }
   pid_t pid = atoi(argv[1]);
   read_maps(pid, argv[2]);
   char path[64];
   snprintf(path, sizeof path, "/proc/%d/task", pid);
   DIR *tasks = opendir(path);
   for (struct dirent *task; (task = readdir(tasks));)
-    if (task->d_name[0] != '.') add_thread(pid, atoi(task->d_name));
+    if (task->d_name[0] != '.') add_thread(pid, atoi(task->d_name), argv + 3);
   for (int thread = 0; thread < thread_count; thread++) {
     ptrace(PTRACE_SEIZE, threads[thread].id, 0, 0);
     ptrace(PTRACE_INTERRUPT, threads[thread].id, 0, 0);
@@ -101,7 +105,7 @@ int main(int argc, char **argv) {
     int thread = 0;
     while (thread < thread_count && threads[thread].id != id) thread++;
     if (id <= 0 || thread == thread_count || !WIFSTOPPED(status)) continue;
-    if (threads[thread].held) continue;
+    if (threads[thread].is_held) continue;
     int signal = WSTOPSIG(status), is_event = status >> 16;
     if (signal == SIGTRAP && !is_event) {
       count(threads[thread].name, ptrace(PTRACE_PEEKUSER, id, offsetof(struct user, regs.rip), 0));
