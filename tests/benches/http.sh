@@ -163,6 +163,7 @@ for at in "${!servers[@]}"; do
   name=${servers[$at]} process=${pid[${servers[$at]}]}
   [ "$name" != toolgate ] || url[$name]=$base/v1/sessions/$(head -n 1 "$work/sessions")/calls
   program=$(readlink -f "/proc/$process/exe")
+  timeout --preserve-status 20 "$work/step" "$process" "$program" tokio-rt-worker audit-writer >"$work/idle"
   "$work/step" "$process" "$program" tokio-rt-worker audit-writer >"$work/counts" &
   stepper=$!
   for _ in $(seq 20); do printf 'url = "%s"\noutput = /dev/null\n' "${url[$name]}"; done >"$work/urls"
@@ -170,5 +171,5 @@ for at in "${!servers[@]}"; do
   kill $stepper && wait $stepper
   nm --demangle --defined-only "$program" | sort >"$work/symbols"
   printf '\n%s, instructions a call\n' "$name"
-  awk -v calls=20 -f tests/benches/instructions/modules.awk "$work/symbols" "$work/counts" | sort -k1,1 -k3,3nr
+  awk -v calls=20 -f tests/benches/instructions/modules.awk "$work/symbols" "$work/idle" "$work/counts" | sort -k1,1 -k3,3nr
 done

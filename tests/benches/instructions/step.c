@@ -2,8 +2,8 @@
 //
 //   step PID PROGRAM THREAD…
 //
-// counts in the threads of these names until SIGTERM; the process is of no use afterwards.
-// Prints a line `THREAD WHERE OFFSET COUNT` for each address that was executed: WHERE is `program` for the text of PROGRAM (OFFSET as in its
+// counts in the threads of these names until SIGTERM, and leaves the process running.
+// Prints the line `SECONDS` with their number, and a line `THREAD WHERE OFFSET COUNT` for each address that was executed: WHERE is `program` for the text of PROGRAM (OFFSET as in its
 // symbol table), `guest` for code that the process made or mapped from a cache, `library` for the rest. A thread named `epoch` is held: its
 // clock would interrupt guests, which take a thousand times as long as else.
 #define _GNU_SOURCE
@@ -18,6 +18,7 @@
 #include <sys/ptrace.h>
 #include <sys/user.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { THREADS = 512, NAMES = 32 };
@@ -85,6 +86,18 @@ static void count(int name, unsigned long at) {
   names[name].guest++;
 }
 
+// Whether SIGTRAP waits to be delivered to a thread.
+static int has_trap(pid_t pid, pid_t id) {
+  char path[96], line[256];
+  unsigned long pending = 0;
+  snprintf(path, sizeof path, "/proc/%d/task/%d/status", pid, id);
+  FILE *file = fopen(path, "r");
+  if (!file) return 0;
+  while (fgets(line, sizeof line, file)) if (sscanf(line, "SigPnd: %lx", &pending) == 1) break;
+  fclose(file);
+  return pending >> (SIGTRAP - 1) & 1;
+}
+
 int main(int argc, char **argv) {
   if (argc < 4) { fprintf(stderr, "usage: step PID PROGRAM THREAD…\n"); return 2; }
   pid_t pid = atoi(argv[1]);
@@ -101,6 +114,8 @@ int main(int argc, char **argv) {
   // SIGTERM ends the count: it interrupts the wait.
   struct sigaction action = {.sa_handler = end};
   sigaction(SIGTERM, &action, 0);
+  struct timespec began, ended;
+  clock_gettime(CLOCK_MONOTONIC, &began);
   for (int status, id; !is_over && ((id = waitpid(-1, &status, __WALL)) > 0 || errno == EINTR);) {
     int thread = 0;
     while (thread < thread_count && threads[thread].id != id) thread++;
@@ -115,11 +130,26 @@ int main(int argc, char **argv) {
     }
     ptrace(PTRACE_SINGLESTEP, id, 0, signal);
   }
+  clock_gettime(CLOCK_MONOTONIC, &ended);
+  for (int thread = 0, status; thread < thread_count; thread++) {
+    pid_t id = threads[thread].id;
+    // A thread that is held has stopped already.
+    if (!threads[thread].is_held) {
+      ptrace(PTRACE_INTERRUPT, id, 0, 0);
+      waitpid(id, &status, __WALL);
+      // The trap of the last step would end the process.
+      if (status >> 16 && has_trap(pid, id)) {
+        ptrace(PTRACE_CONT, id, 0, 0);
+        waitpid(id, &status, __WALL);
+      }
+    }
+    ptrace(PTRACE_DETACH, id, 0, 0);
+  }
+  printf("SECONDS %f\n", ended.tv_sec - began.tv_sec + (ended.tv_nsec - began.tv_nsec) / 1e9);
   for (int name = 0; name < name_count; name++) {
     for (unsigned long at = 0; at < text_end - text_start; at++)
       if (names[name].counts[at]) printf("%s program %lx %u\n", names[name].name, at + text_start - load_base, names[name].counts[at]);
     printf("%s guest 0 %lu\n%s library 0 %lu\n", names[name].name, names[name].guest, names[name].name, names[name].library);
   }
-  // The process goes on when its tracer ends.
   return 0;
 }
