@@ -16,6 +16,7 @@ mod data_keys;
 // Append: intent and outcome, queue, segment, sync.
 mod entry;
 mod group_commit;
+mod space;
 mod writer;
 
 // On disk.

@@ -1,7 +1,7 @@
-//! Group commit: the queue between the callers and the writer thread, and the space budget of the log.
+//! Group commit: the queue between the callers and the writer.
 //!
 //! Under a short mutex a record gets its sequence and its place in a segment. Serializing and hashing the payload happen
-//! before, in the caller's thread; all disk I/O happens after, in the writer thread. The lock is never held across I/O.
+//! before, in the caller's thread; all disk I/O happens after. The lock is never held across I/O.
 //!
 //! A request for a sync wakes the writer, and so does any record while the writer is idle. Otherwise the writer waits
 //! [`FLUSH_DELAY`] after each group: under load, intents cause no wake-up and are written with the next outcome. The intent of
@@ -26,7 +26,8 @@ use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
 use super::error::AuditError;
-use super::format::{RecordKind, SegmentHeader};
+use super::format::RecordKind;
+use super::space::{Placement, SpaceBudget, SpaceClass};
 
 /// Longest time that records without a waiter stay in memory.
 const FLUSH_DELAY: Duration = Duration::from_millis(2);
@@ -46,9 +47,6 @@ const FAST_SYNC: Duration = Duration::from_micros(400);
 
 /// Buffer capacity that a group keeps, so that one burst does not hold its memory for ever.
 const BUFFER_BYTES_KEPT: usize = 1024 * 1024;
-
-/// Limit of an outcome record, with every number at its longest.
-pub const CLOSE_BYTES_MAX: u64 = 1024;
 
 /// A queued record.
 pub struct PendingRecord {
@@ -480,86 +478,6 @@ impl State {
 /// Number of waiters to delay a commit for, of `active` callers.
 fn expected_waiters(active: usize, sync_took: Duration) -> usize {
     if sync_took < FAST_SYNC { active / 2 } else { active }
-}
-
-/// The allocated space that is left: the rest of the current segment and one spare. Pure arithmetic.
-///
-/// Every record reserves its space here, in order, before it is queued. So "full" is known while the caller can still
-/// refuse the call, and an outcome never meets a full disk: an intent is accepted only if the outcomes of all open intents
-/// still fit and the reserve is untouched. Effects may use half of the reserve, administrative acts all of it (an operator
-/// must be able to free space), outcomes everything.
-#[derive(Clone, Copy, Debug)]
-pub struct SpaceBudget {
-    /// Free bytes of the segment that the next record goes to.
-    pub left_bytes: u64,
-    /// Size of the spare segment, if it is allocated.
-    pub spare_bytes: Option<u64>,
-    pub reserve_bytes: u64,
-}
-
-/// Class of a record, which decides how much of the space it may use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SpaceClass {
-    Intent,
-    Effect,
-    AdminIntent,
-    Admin,
-    Outcome,
-}
-
-impl From<RecordKind> for SpaceClass {
-    fn from(kind: RecordKind) -> Self {
-        match kind {
-            RecordKind::CallOpen => Self::Intent,
-            RecordKind::AdminOpen => Self::AdminIntent,
-            RecordKind::Close => Self::Outcome,
-            RecordKind::Effect => Self::Effect,
-            RecordKind::Admin | RecordKind::Recovery => Self::Admin,
-        }
-    }
-}
-
-/// Reserved space of a record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Placement {
-    /// The record is the first one of the spare segment.
-    pub begins_segment: bool,
-}
-
-impl SpaceBudget {
-    /// Reserves `bytes` for a record; `None` leaves the budget unchanged.
-    pub fn reserve(&mut self, class: SpaceClass, bytes: u64, open_intents: u64) -> Option<Placement> {
-        let mut after = *self;
-        let begins_segment = bytes > after.left_bytes;
-        if begins_segment {
-            after.left_bytes =
-                after.spare_bytes.take()?.checked_sub(SegmentHeader::bytes_for(open_intents))?;
-        }
-        after.left_bytes = after.left_bytes.checked_sub(bytes)?;
-        if after.usable_bytes(open_intents) < self.required_bytes(class, open_intents) {
-            return None;
-        }
-        *self = after;
-        Some(Placement { begins_segment })
-    }
-
-    /// Space for further outcomes: a segment end too short for one and the next header are not usable.
-    fn usable_bytes(&self, open_intents: u64) -> u64 {
-        let unusable = SegmentHeader::bytes_for(open_intents) + CLOSE_BYTES_MAX;
-        self.left_bytes + self.spare_bytes.map_or(0, |bytes| bytes.saturating_sub(unusable))
-    }
-
-    /// Space that must be left after a record of this class.
-    fn required_bytes(&self, class: SpaceClass, open_intents: u64) -> u64 {
-        let outcomes = open_intents.saturating_mul(CLOSE_BYTES_MAX);
-        match class {
-            SpaceClass::Intent => self.reserve_bytes.max(outcomes + CLOSE_BYTES_MAX),
-            SpaceClass::Effect => (self.reserve_bytes / 2).max(outcomes),
-            SpaceClass::AdminIntent => outcomes + CLOSE_BYTES_MAX,
-            SpaceClass::Admin => outcomes,
-            SpaceClass::Outcome => 0,
-        }
-    }
 }
 
 #[cfg(test)]

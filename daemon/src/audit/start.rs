@@ -5,10 +5,11 @@ use std::sync::Arc;
 use super::anchor::Sealer;
 use super::folder::{Folder, FolderLock};
 use super::format::RecordKind;
-use super::group_commit::{CommitQueue, SpaceBudget};
+use super::group_commit::CommitQueue;
 use super::index::{self, Index, IndexProgress};
 use super::record::{Executed, Recovery, RestoredFrom, Status, implicit_outcome};
 use super::recover::{self, Recovered};
+use super::space::SpaceBudget;
 use super::writer::{SegmentPreallocator, Writer, WriterThread};
 use super::{Audit, AuditError, AuditSettings, Log, StartError, blocking, encode, origin};
 

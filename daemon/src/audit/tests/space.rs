@@ -4,8 +4,8 @@ use super::super::record::sha256;
 use proptest::prelude::*;
 
 use super::super::anchor::Sealer;
-use super::super::group_commit::{CLOSE_BYTES_MAX, SpaceBudget, SpaceClass};
 use super::super::recover::recover;
+use super::super::space::{CLOSE_BYTES_MAX, SpaceBudget, SpaceClass};
 use super::*;
 
 proptest! {
