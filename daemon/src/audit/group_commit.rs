@@ -218,7 +218,7 @@ impl CommitQueue {
     }
 
     /// Appends a record and moves all that is queued into `group`, which the caller must commit and [complete](Self::complete).
-    /// Where somebody else commits or waits, or a segment would begin, requests a sync as [`CommitQueue::append_durably`] does.
+    /// Where another one commits or waits, or a segment would begin, requests a sync as [`CommitQueue::append_durably`] does.
     pub fn append_alone(
         &self,
         kind: RecordKind,
@@ -459,7 +459,7 @@ impl CommitQueue {
 }
 
 impl State {
-    /// Whether the writer sleeps and nobody waits for a sync. Work that takes longer than a sync stays with the writer.
+    /// Whether the writer sleeps and no caller waits for a sync. Work that takes longer than a sync stays with the writer.
     fn may_commit_alone(&self) -> bool {
         let group = &self.group;
         let is_asleep = matches!(self.writer, WriterState::Idle | WriterState::FlushDelay);
@@ -518,9 +518,9 @@ mod tests {
             while queue.lock().writer == WriterState::Busy {
                 std::thread::yield_now();
             }
-            let alone = append_alone(&queue).expect("the writer sleeps and nobody waits");
-            assert!(append_alone(&queue).is_none(), "somebody commits");
-            assert!(append_alone(&queue).is_none(), "somebody commits");
+            let alone = append_alone(&queue).expect("the writer sleeps and no caller waits");
+            assert!(append_alone(&queue).is_none(), "another one commits");
+            assert!(append_alone(&queue).is_none(), "another one commits");
             sync(alone, FAST_SYNC / 2);
             writer.join().expect("no crash")
         });

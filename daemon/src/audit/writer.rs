@@ -78,7 +78,7 @@ pub struct Writer {
 /// The running writer. Dropping it closes the log and waits until the last record is on disk.
 pub struct WriterThread {
     queue: Arc<CommitQueue>,
-    /// Locked by whoever commits, and the group of a lone caller.
+    /// Locked by the thread that commits; the group is that of a lone caller.
     writer: Arc<Mutex<(Writer, Group)>>,
     thread: Option<JoinHandle<()>>,
     /// A caller may commit: another processor serves other callers meanwhile.
