@@ -115,6 +115,7 @@ impl WriterThread {
 
 /// Runs until the log is closed or fails.
 fn run_writer(writer: &Mutex<(Writer, Group)>, queue: &CommitQueue) {
+    let _fail_on_panic = FailOnPanic(queue);
     let mut group = Group::default();
     while queue.take(&mut group) {
         let Ok(mut writer) = writer.lock() else { return };
@@ -140,7 +141,7 @@ impl Drop for WriterThread {
     }
 }
 
-/// After a panic of a commit, its waiters get an error.
+/// After a panic of the writer or of a commit, their waiters get an error.
 struct FailOnPanic<'a>(&'a CommitQueue);
 
 impl Drop for FailOnPanic<'_> {
