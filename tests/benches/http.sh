@@ -92,7 +92,7 @@ report() { # NAME FILE
 declare -A pid script url
 servers=(toolgate)
 pid[toolgate]=$daemon script[toolgate]=$work/calls.lua url[toolgate]=$base
-floors=$(find "$target/dist/deps" -name 'call-*' -perm -100 -type f -printf '%T@ %p\n' | sort -n | tail -n 1 | cut -d' ' -f2)
+floors=$({ find "$target/dist/deps" -name 'call-*' -perm -100 -type f -printf '%T@ %p\n' 2>/dev/null || true; } | sort -n | tail -n 1 | cut -d' ' -f2)
 for floor in ${floors:+echo bare}; do
   if [ $floor = echo ]; then name="hyper and JSON alone"; else name="hyper, JSON, bare wasmtime, fresh instance"; fi
   RUST_BACKTRACE=0 "$floors" --bench -- serve-$floor >"$work/$floor" &

@@ -135,7 +135,7 @@ impl Files {
     /// The message where a glob or a walk, named by `what`, has more than `max_paths`.
     pub fn too_many(&self, what: &str) -> String {
         format!(
-            "{what} more than {} paths, and none was taken: narrow it, or go through the folders one by one, as with \
+            "{what} more than {} paths: narrow it, or go through the folders one by one, as with \
              `for folder in */; do …; done`",
             self.max_paths
         )
