@@ -164,7 +164,10 @@ fn given_name(response: &Response) -> String {
 
 /// The `filename` of a `Content-Disposition` (RFC 6266). In quotes it may have semicolons.
 fn disposition_name(disposition: &str) -> Option<&str> {
-    let at = disposition.to_ascii_lowercase().find(FILE_NAME)? + FILE_NAME.len();
+    let lower = disposition.to_ascii_lowercase();
+    // Not within another parameter, such as `name="filename=x"`.
+    let begins = |at: &usize| *at == 0 || lower[..*at].ends_with([';', ' ', '\t']);
+    let at = lower.match_indices(FILE_NAME).map(|(at, _)| at).find(begins)? + FILE_NAME.len();
     let value = disposition.get(at..)?.trim_start();
     match value.strip_prefix('"') {
         Some(quoted) => quoted.split('"').next(),

@@ -151,6 +151,11 @@ fn c7_a_response_is_saved_where_the_model_says_or_as_the_service_calls_it() {
         ),
         (pdf().header("content-disposition", "inline; FileName=\"a;b.pdf\"; x=1"), json!({}), "a_b.pdf"),
         (pdf().header("content-disposition", "attachment; filename=c.pdf ; x=1"), json!({}), "c.pdf"),
+        (
+            pdf().header("content-disposition", "inline; name=\"filename=d\"; filename=e.pdf"),
+            json!({}),
+            "e.pdf",
+        ),
         (pdf(), json!({"save_as": null}), "2026_20may.pdf"),
         (pdf().header("content-disposition", "attachment; filename=\"..\""), json!({}), "download.pdf"),
     ] {
