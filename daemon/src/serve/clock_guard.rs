@@ -56,7 +56,9 @@ impl ClockGuard {
 fn after(before: ClockMarks, now_ms: u64) -> ClockMarks {
     let ClockMarks { seen_ms, held_since_ms } = before;
     let is_held = held_since_ms > 0;
-    if seen_ms > 0 && now_ms.saturating_sub(seen_ms) > JUMP_MS {
+    // During a hold, only a long jump begins it anew: a machine that is off every weekend would keep old data for ever.
+    let jump_ms = if is_held { HOLD_MS } else { JUMP_MS };
+    if seen_ms > 0 && now_ms.saturating_sub(seen_ms) > jump_ms {
         return ClockMarks { seen_ms: now_ms, held_since_ms: now_ms };
     }
     // Set back behind the jump: the time that was seen since was wrong.
@@ -123,6 +125,8 @@ mod tests {
         // A wrong clock that jumps again does not use up the week.
         let again = later + 30 * DAY_MS;
         assert_eq!(holds(&[NOW_MS, later, again]), [0, later, again]);
+        // A daemon that is stopped for some days of each week removes old data now and then.
+        assert_eq!(holds(&[NOW_MS, later, later + 5 * DAY_MS, later + 8 * DAY_MS]), [0, later, later, 0]);
     }
 
     #[tokio::test]
