@@ -424,7 +424,10 @@ impl CommitQueue {
             let active = usize::from(alone) + group.waiters.len() + state.group.waiters.len();
             state.expected_waiters = expected_waiters(active, group.sync_took);
             state.last_sync_took = group.sync_took;
-            self.is_quiet.store(active <= 1 && group.sync_took < FAST_SYNC, Ordering::Relaxed);
+            // A group without records may have had nothing to sync, which tells nothing about the disk.
+            if !group.records.is_empty() {
+                self.is_quiet.store(active <= 1 && group.sync_took < FAST_SYNC, Ordering::Relaxed);
+            }
             if alone && (state.closing || state.must_write(false) || !state.group.records.is_empty()) {
                 self.writer_wake.notify_one();
             }
