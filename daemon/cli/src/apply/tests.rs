@@ -253,16 +253,21 @@ fn answers_to_checks() -> Vec<Canned> {
 async fn a_tool_is_written_after_its_grant_and_the_policy_that_names_it() {
     let unresolved = json!({"code": "UNRESOLVED_TOOL", "path": "/enabled/0", "message": "no loaded tool answers to `shop/*`"});
     let other = json!({"code": "UNRESOLVED_TOOL", "path": "/enabled/1", "message": "no loaded tool answers to `shup/*`"});
+    let misspelt = json!({"code": "UNRESOLVED_TOOL", "path": "/enabled/2", "message": "no loaded tool answers to `shop/serch`"});
     let mut answers = answers_to_checks();
     answers.push(Canned::json(201, json!({"warnings": []})).with_etag("\"4\""));
-    answers.push(Canned::json(200, json!({"warnings": [unresolved, other]})).with_etag("\"5\""));
+    let before = json!({"warnings": [unresolved, other, misspelt]});
+    answers.push(Canned::json(200, before).with_etag("\"5\""));
     answers.push(Canned::json(201, json!({})).with_etag("\"6\""));
+    answers.push(Canned::json(200, json!({"warnings": [other, misspelt]})));
     let run = apply(&NEW_TOOL, false, answers).await;
     run.result.expect("applied");
     let lines: Vec<_> = run.asked.iter().skip(6).map(|asked| asked.line()).collect();
     let tool = "PUT /v1/orgs/acme/tools/shop";
-    assert_eq!(lines, [&*format!("{tool}/grant"), "PUT /v1/orgs/acme/policy", tool]);
-    assert!(run.notes.contains("shup/*") && !run.notes.contains("shop/*"), "{}", run.notes);
+    let warnings = "GET /v1/orgs/acme/policy/warnings";
+    assert_eq!(lines, [&*format!("{tool}/grant"), "PUT /v1/orgs/acme/policy", tool, warnings]);
+    let shown = ["shop/*", "shup/*", "shop/serch"].map(|tools| run.notes.matches(tools).count());
+    assert_eq!(shown, [0, 1, 1], "{}", run.notes);
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use super::super::client::{Client, ClientError};
 use super::super::document;
 use super::super::failure::Failure;
 use super::super::print::Printer;
-use super::folder::Kind;
+use super::folder::{FolderDocument, Kind};
 use super::plan::{Change, Deletion, Plan, empty_text, refusal};
 
 /// A change that is in force.
@@ -21,13 +21,17 @@ struct Written<'plan> {
 ///
 /// Output that cannot be printed, such as into a closed pipe, does not end the command between two writes.
 pub async fn all(client: &Client, plan: &Plan, printer: &mut Printer<'_>) -> Result<Vec<String>, Failure> {
-    let (mut written, mut notes) = (Vec::new(), Vec::new());
+    let (mut written, mut notes, mut unsettled) = (Vec::new(), Vec::new(), Vec::new());
     for change in &plan.changes {
         match change.put(client, "").send::<Value>().await {
             Ok(response) => {
                 notes.extend(secret(change, &response.body));
-                let warnings = plan.lasting_warnings(&change.document, warnings(&response.body));
-                let _ = document::warn(printer, &warnings);
+                let all = warnings(&response.body);
+                let lasting = plan.lasting_warnings(&change.document, all.clone());
+                let _ = document::warn(printer, &lasting);
+                if lasting.len() < all.len() {
+                    unsettled.push((&change.document, lasting));
+                }
                 written.push(Written { change, etag: response.etag });
             }
             Err(error) => {
@@ -38,12 +42,32 @@ pub async fn all(client: &Client, plan: &Plan, printer: &mut Printer<'_>) -> Res
             }
         }
     }
+    warn_of_tools(client, unsettled, printer).await;
     if let Err(failure) = delete(client, &plan.deletions).await {
         // No later request returns the secret of a webhook.
         notes.iter().for_each(|note| drop(printer.note(note)));
         return Err(failure);
     }
     Ok(notes)
+}
+
+/// Shows the warnings about tools that documents have once the tools after them are written, without those that were shown.
+async fn warn_of_tools(
+    client: &Client,
+    unsettled: Vec<(&FolderDocument, Vec<DocumentWarning>)>,
+    printer: &mut Printer<'_>,
+) {
+    for (written, shown) in unsettled {
+        let asked = client.get(&format!("{}/warnings", written.path)).send::<Value>().await;
+        let Ok(response) = asked else { continue };
+        let mut left = warnings(&response.body);
+        left.retain(|warning| {
+            let is_shown =
+                |other: &DocumentWarning| (&other.message, &other.path) == (&warning.message, &warning.path);
+            matches!(&*warning.code, "UNRESOLVED_TOOL" | "NO_TOOLS") && !shown.iter().any(is_shown)
+        });
+        let _ = document::warn(printer, &left);
+    }
 }
 
 async fn delete(client: &Client, deletions: &[Deletion]) -> Result<(), Failure> {
