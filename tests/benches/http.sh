@@ -8,7 +8,8 @@
 # to a `wasmtime` 48, `wasmtime serve` is measured too; its `wasi:http/proxy` component is built with the tests. Prints the
 # median round by calls per second, with the servers alternating, and the CPU time of a call by thread. Uses loopback only.
 # With INSTRUCTIONS set, the instructions of a call in user mode by thread and module come last (needs `cc`, root, and programs with
-# symbols: `CARGO_PROFILE_DIST_STRIP=none`). TOOLGATE is another program to measure, and SETTINGS further lines of its configuration.
+# symbols: `CARGO_PROFILE_DIST_STRIP=none`). TOOLGATE is another program to measure, SETTINGS are further lines of its configuration,
+# and COMPILER is a program that compiles the plugins before, for one that cannot.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 seconds=${1:-3}
@@ -22,19 +23,29 @@ echo_wasm=$(find "$target/guests" -name echo.wasm -path '*guest*' -not -path '*/
 
 # A session makes more calls here than a model would.
 printf '%s\n[calls]\nrounds_per_turn = 1000000\nrounds_per_session = 1000000\n[consent]\nrequired = false\n' "${SETTINGS:-}" >"$work/config.toml"
-RUST_BACKTRACE=0 "${TOOLGATE:-$target/dist/toolgate}" serve --config "$work/config.toml" --data "$work/data" --listen 127.0.0.1:0 2>"$work/log" &
-daemon=$!
-until address=$(sed -n 's/.*serving.*address=\([0-9.:]*\).*/\1/p' "$work/log" | head -n 1) && [ -n "$address" ]; do
-  kill -0 $daemon || { cat "$work/log" >&2; exit 1; }
-done
-token=$(cat "$work/data/operator.token")
+# Starts a program on the data.
+start() {
+  RUST_BACKTRACE=0 "$1" serve --config "$work/config.toml" --data "$work/data" --listen 127.0.0.1:0 2>"$work/log" &
+  daemon=$!
+  until address=$(sed -n 's/.*serving.*address=\([0-9.:]*\).*/\1/p' "$work/log" | head -n 1) && [ -n "$address" ]; do
+    kill -0 $daemon || { cat "$work/log" >&2; exit 1; }
+  done
+  base=http://$address
+  token=$(cat "$work/data/operator.token")
+}
 ask() { curl -sS --fail-with-body -H "Authorization: Bearer $token" "$@"; }
-base=http://$address
+load_echo() {
+  ask -X PUT -H 'Content-Type: application/wasm' --data-binary "@$echo_wasm" "$base/v1/plugins/echo?confirm=hints" >/dev/null
+  # A first start serves before every built-in plugin is compiled.
+  while ask "$base/readyz" | grep -q '"compiling":\["'; do sleep 0.3; done
+}
 arguments='{"text":"The quick brown fox jumps over the lazy dog, twice or so.","number":1234}'
-ask -X PUT -H 'Content-Type: application/wasm' --data-binary "@$echo_wasm" "$base/v1/plugins/echo?confirm=hints" >/dev/null
+if [ -n "${COMPILER:-}" ]; then
+  start "$COMPILER" && load_echo
+  kill $daemon && wait $daemon
+fi
+start "${TOOLGATE:-$target/dist/toolgate}" && load_echo
 put() { ask -X PUT -H 'If-None-Match: *' -H 'Content-Type: application/json' -d "$2" "$base$1" >/dev/null; }
-# A first start serves before every built-in plugin is compiled.
-while ask "$base/readyz" | grep -q '"compiling":\["'; do sleep 0.3; done
 put /v1/orgs/acme '{}'
 put /v1/orgs/acme/policy '{"enabled":["echo/*"]}'
 put /v1/orgs/acme/agents/bot '{"enabled":["echo/*"],"autonomy":"autonomous"}'
