@@ -14,19 +14,23 @@ pub mod toolgate {
             #[doc(hidden)]
             static __FORCE_SECTION_REF: fn() = super::super::super::__link_custom_section_describing_imports;
             use super::super::super::_rt;
-            /// The error of a tool.
+            /// The error of a tool, or of a function of the host.
             ///
             /// A failure is a result, not a crash: the model reads it and can act on it.
             #[derive(Clone)]
             pub struct Failure {
-                /// `TOOL_FAILED` (the tool tried and failed) or `INVALID_ARGUMENTS` (the arguments match their
-                /// schema but are not valid). The host treats any other text as `TOOL_FAILED`.
+                /// From a tool: `TOOL_FAILED` (the tool tried and failed) or `INVALID_ARGUMENTS` (the arguments
+                /// match their schema but are not valid). The host treats any other text as `TOOL_FAILED`, and
+                /// reports that as `API_UNAVAILABLE` if the last response to the call's requests had the status
+                /// 408, 425, 429 or 5xx. From the host: any of its error codes, such as `ACCESS_DENIED`.
                 pub code: _rt::String,
-                /// One or two sentences for the model: what went wrong, and what to do next.
+                /// One or two sentences for the model: what went wrong, and what to do next. The host cuts a
+                /// tool's message after 4 KiB.
                 pub message: _rt::String,
-                /// Whether the same call can succeed later, unchanged.
+                /// True if the same call can succeed later, unchanged.
                 pub retryable: bool,
-                /// Optional JSON text with more detail, for a program.
+                /// JSON text with more detail, for a program. The host drops a tool's details that are longer
+                /// than 16 KiB or are not JSON.
                 pub details: ::core::option::Option<_rt::String>,
             }
             impl ::core::fmt::Debug for Failure {
@@ -54,7 +58,8 @@ pub mod toolgate {
             /// The success of a call.
             #[derive(Clone)]
             pub enum Outcome {
-                /// The result, as JSON text that matches the tool's output schema. The call is complete.
+                /// The result, as JSON text that matches the tool's output schema. The call is complete. Any other
+                /// text fails the call as `INVALID_OUTPUT`.
                 Output(_rt::String),
                 /// The prepared payload of a tool of mode `client`, as JSON text. The orchestrator's client
                 /// performs the action and posts its result, which completes the call.
@@ -76,7 +81,8 @@ pub mod toolgate {
                 }
             }
         }
-        /// Calls of the agent's other tools, for a plugin that runs scripts. They work only with the grant `calls`.
+        /// Calls of the agent's other tools, for a plugin that runs scripts. They work only with the grant
+        /// `calls`: without it `tools` returns `[]`, and the other functions fail as `ACCESS_DENIED`.
         #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
         pub mod calls {
             #[used]
@@ -85,7 +91,8 @@ pub mod toolgate {
             use super::super::super::_rt;
             pub type Failure = super::super::super::toolgate::plugin::types::Failure;
             #[allow(unused_unsafe, clippy::all)]
-            /// Returns the tools that the agent may call, as JSON text: an array of `{"name", "description"}` objects, by name.
+            /// Returns the tools that the agent may call here, as JSON text: an array of objects
+            /// `{"name", "description"}`, sorted by name. The name has the form `files/read`.
             #[allow(async_fn_in_trait)]
             pub fn tools() -> _rt::String {
                 unsafe {
@@ -123,7 +130,8 @@ pub mod toolgate {
                 }
             }
             #[allow(unused_unsafe, clippy::all)]
-            /// Returns the description of one tool (`files/read`) with its typed signature, in the notation of TypeScript.
+            /// Returns the description of one of these tools with its typed signature, in the notation of
+            /// TypeScript. Any other tool is a failure.
             #[allow(async_fn_in_trait)]
             pub fn describe(tool: &str) -> ::core::result::Result<_rt::String, Failure> {
                 unsafe {
@@ -245,12 +253,18 @@ pub mod toolgate {
                 }
             }
             #[allow(unused_unsafe, clippy::all)]
-            /// Calls one tool with a JSON object, and returns its output as JSON text.
+            /// Calls one tool. `arguments` is the text of a JSON object; the result is the tool's output, as JSON
+            /// text.
             ///
-            /// The call passes the gate, the limits, the approvals and the audit log like any other, within what this call has
-            /// left. A refusal and a tool's failure are a `failure` with the code of the error. The host ends this call, without
-            /// returning, where the inner call waits for an approval. Repeated after that, this call has the same clock and the
-            /// same random numbers, its inner calls return their recorded results, and a different call ends it as `CONFLICT`.
+            /// The call passes the gate, the limits, the approvals and the audit log like any other, within the
+            /// deadline, the fuel and the network bytes that this call has left. A refusal and a tool's failure
+            /// are a `failure` with the code of the error. Calls beyond the limit `inner_calls` fail as
+            /// `QUOTA_EXCEEDED`.
+            ///
+            /// If the inner call waits for an approval, the host ends this call without returning. Repeated after
+            /// the approval, this call has the same clock and the same random numbers, and its inner calls return
+            /// their recorded results. A different inner call then ends it as `CONFLICT`, and one whose result is
+            /// lost as `EXPIRED` or `UNKNOWN`.
             #[allow(async_fn_in_trait)]
             pub fn call(
                 tool: &str,
@@ -390,7 +404,8 @@ pub mod toolgate {
                 }
             }
         }
-        /// Messages between the agents of an organization. They work only with the grant `messages`.
+        /// Messages between the agents of an organization. They work only with the grant `messages`: without it
+        /// both functions fail as `ACCESS_DENIED`.
         #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
         pub mod messages {
             #[used]
@@ -399,7 +414,12 @@ pub mod toolgate {
             use super::super::super::_rt;
             pub type Failure = super::super::super::toolgate::plugin::types::Failure;
             #[allow(unused_unsafe, clippy::all)]
-            /// Sends a message to an agent that the policy allows, and returns the message's id.
+            /// Sends a text to another agent, by its name, and returns the message's id. The message is stored
+            /// when the function returns.
+            ///
+            /// Fails as `ACCESS_DENIED` if the agent's policy (`messages_to`) does not name the recipient,
+            /// `NOT_FOUND` if there is no such agent, `TOO_LARGE` for more than 64 KiB, and `QUOTA_EXCEEDED` while
+            /// the recipient has 200 unread messages of this agent.
             #[allow(async_fn_in_trait)]
             pub fn send(
                 recipient: &str,
@@ -539,8 +559,13 @@ pub mod toolgate {
                 }
             }
             #[allow(unused_unsafe, clippy::all)]
-            /// Returns messages to this agent, oldest first and at most `limit`, as JSON text that matches the output of the tool
-            /// `messages/read`. A message is returned again until a later call names it, or one after it, as `read`.
+            /// Returns unread messages to this agent, oldest first, as JSON text:
+            /// `{"messages": [{"id", "from", "sent_ms", "body"}], "unread"}`. `sent_ms` is Unix time in
+            /// milliseconds, and `unread` the number of all unread messages.
+            ///
+            /// `limit` is from 1 to 50; the host takes the nearest of these for any other number. `read` is the id
+            /// of a message: that one and all before it are marked as read first. Until then a message is returned
+            /// again.
             #[allow(async_fn_in_trait)]
             pub fn read(
                 limit: u32,
@@ -749,7 +774,8 @@ pub mod toolgate {
             }
             #[allow(unused_unsafe, clippy::all)]
             /// Returns one fact about the call. Known keys: `session`, `conversation`, `organization`, `agent`,
-            /// `user`, `channel`. Returns none for an unknown key, and for one without a value in this call.
+            /// `user`, `channel`. Returns none for an unknown key, and for one without a value in this call. The
+            /// orchestrator sets `conversation`, `user` and `channel` when it opens the session.
             #[allow(async_fn_in_trait)]
             pub fn get(key: &str) -> ::core::option::Option<_rt::String> {
                 unsafe {
@@ -816,8 +842,8 @@ pub mod toolgate {
             #[allow(unused_unsafe, clippy::all)]
             /// Returns the definition, as JSON text, of a component that serves many plugins (a declared HTTP
             /// API, a mounted MCP server). In `describe` it is the complete definition; in `call` it is the
-            /// value that `describe` returned as `definition` of the called tool. None for a plugin without a
-            /// definition.
+            /// value that `describe` returned as `definition` of the called tool. Returns none for a plugin
+            /// without a definition.
             #[allow(async_fn_in_trait)]
             pub fn definition() -> ::core::option::Option<_rt::String> {
                 unsafe {
@@ -961,7 +987,8 @@ pub mod toolgate {
             #[allow(unused_unsafe, clippy::all)]
             /// Writes one event: a short name (`cache_miss`), a message, and fields in the given order.
             ///
-            /// Events beyond the call's log limit (`log_bytes`) are dropped and counted.
+            /// The host drops and counts events beyond the call's limit `log_bytes`, which the lines of standard
+            /// output and standard error share.
             #[allow(async_fn_in_trait)]
             pub fn write(
                 at: Level,
@@ -1053,7 +1080,9 @@ pub mod toolgate {
             static __FORCE_SECTION_REF: fn() = super::super::super::__link_custom_section_describing_imports;
             use super::super::super::_rt;
             #[allow(unused_unsafe, clippy::all)]
-            /// Reports that `done` of `total` units are finished; without `total` if it is unknown.
+            /// Reports that `done` of `total` units are finished; without `total` if it is unknown. The report
+            /// goes to clients that were listening when the call began. It is also an event `progress` of the
+            /// call's log, and is dropped beyond `log_bytes`.
             #[allow(async_fn_in_trait)]
             pub fn report(
                 done: u64,
@@ -1450,17 +1479,19 @@ pub mod exports {
                     }
                 }
                 pub trait Guest {
-                    /// Returns the description of the plugin and its tools, as JSON text that matches
+                    /// Returns the description of the plugin and its tools, as JSON text of at most 4 MiB that matches
                     /// `describe.schema.json`.
                     ///
-                    /// The host calls it once when it loads the plugin, without any capability. It must return the same
-                    /// text each time.
+                    /// The host calls it when it loads the plugin: without any capability, with a stopped clock, and for
+                    /// at most 10 seconds and 2,000,000,000 units of fuel. It must return the same text each time. After a
+                    /// failure the plugin is not loaded.
                     #[allow(async_fn_in_trait)]
                     fn describe() -> ::core::result::Result<_rt::String, Failure>;
                     /// Performs one call of one tool, in a fresh instance.
                     ///
                     /// `tool` is the tool's name in the description. `arguments` is the JSON object that the model sent,
-                    /// byte for byte, validated against the tool's input schema.
+                    /// byte for byte, validated against the tool's input schema. A trap, or an exit of the process, ends
+                    /// the call as `TOOL_CRASHED`.
                     #[allow(async_fn_in_trait)]
                     fn call(
                         tool: _rt::String,
