@@ -106,8 +106,8 @@ fn invalid_json_bodies_are_refused() {
             ("unknown field of a call", r#"{"calls":[{"tool":"a/b","argument":{}}]}"#.to_owned()),
             ("same key", format!(r#"{{"calls":[{call}],"calls":[{call}]}}"#)),
             ("same key of a call", r#"{"calls":[{"tool":"a/b","tool":"c/d"}]}"#.to_owned()),
-            ("wrong type", r#"{"calls":[{"tool":7}]}"#.to_owned()),
-            ("no tool", r#"{"calls":[{}]}"#.to_owned()),
+            ("wrong type", r#"{"calls":{"tool":"a/b"}}"#.to_owned()),
+            ("a call that is none", r#"{"calls":[7]}"#.to_owned()),
             ("byte order mark", format!("\u{feff}{{\"calls\":[{call}]}}")),
             ("deep", format!("{{\"calls\":{}{}}}", "[".repeat(100_000), "]".repeat(100_000))),
         ];
@@ -121,6 +121,14 @@ fn invalid_json_bodies_are_refused() {
         session.client.send("POST", &path, &headers, &not_utf8).expect_refusal(400, "INVALID_REQUEST");
         assert!(fixture.daemon.operator().audit(&format!("kind=call&session={}", session.id)).is_empty());
         session.client.post_text(&path, &format!(r#"{{"calls":[{call}]}}"#)).expect(200);
+        // What is wrong with one call is its own error (M6).
+        for wrong in [r#"{"tool":7}"#, "{}"] {
+            let reply =
+                session.client.post_text(&path, &format!(r#"{{"calls":[{wrong},{call}]}}"#)).expect(200);
+            let results = reply.json()["results"].clone();
+            assert_eq!(results[0]["error"]["details"]["pointer"], "/calls/0/tool", "{wrong}: {results}");
+            assert_eq!(results[1]["status"], "ok", "{wrong}: {results}");
+        }
     });
 }
 
