@@ -23,7 +23,7 @@
 
 enum { THREADS = 512, NAMES = 32 };
 
-static struct { pid_t id; int name; int is_held; } threads[THREADS];
+static struct { pid_t id; int name; int is_held; unsigned long last; } threads[THREADS];
 static int thread_count;
 // Counts by name of the thread and offset in the program.
 static struct { char name[32]; unsigned *counts; unsigned long guest, library; } names[NAMES];
@@ -123,7 +123,10 @@ int main(int argc, char **argv) {
     if (threads[thread].is_held) continue;
     int signal = WSTOPSIG(status), is_event = status >> 16;
     if (signal == SIGTRAP && !is_event) {
-      count(threads[thread].name, ptrace(PTRACE_PEEKUSER, id, offsetof(struct user, regs.rip), 0));
+      // A copy by one repeated instruction stops after each repetition.
+      unsigned long at = ptrace(PTRACE_PEEKUSER, id, offsetof(struct user, regs.rip), 0);
+      if (at != threads[thread].last) count(threads[thread].name, at);
+      threads[thread].last = at;
       signal = 0;
     } else if (is_event) {
       signal = 0;
