@@ -346,7 +346,8 @@ pub mod tests {
     use super::*;
 
     /// The definition of a tool.
-    pub const TOOL: &str = r#"{"kind": "mcp", "description": "The shop.", "url": "https://api.shop.example/mcp"}"#;
+    pub const TOOL: &str =
+        r#"{"kind": "mcp", "description": "The shop.", "url": "https://api.shop.example/mcp"}"#;
 
     pub fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
         let folder = tempfile::tempdir().expect("a folder");
