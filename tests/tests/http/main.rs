@@ -122,11 +122,11 @@ fn invalid_json_bodies_are_refused() {
         assert!(fixture.daemon.operator().audit(&format!("kind=call&session={}", session.id)).is_empty());
         session.client.post_text(&path, &format!(r#"{{"calls":[{call}]}}"#)).expect(200);
         // What is wrong with one call is its own error (M6).
-        for wrong in [r#"{"tool":7}"#, "{}"] {
+        for (wrong, pointer) in [(r#"{"tool":7}"#, "/calls/0/tool"), ("{}", "/calls/0")] {
             let reply =
                 session.client.post_text(&path, &format!(r#"{{"calls":[{wrong},{call}]}}"#)).expect(200);
             let results = reply.json()["results"].clone();
-            assert_eq!(results[0]["error"]["details"]["pointer"], "/calls/0/tool", "{wrong}: {results}");
+            assert_eq!(results[0]["error"]["details"]["pointer"], pointer, "{wrong}: {results}");
             assert_eq!(results[1]["status"], "ok", "{wrong}: {results}");
         }
     });
