@@ -53,14 +53,15 @@ pub fn find_installed(program: &str, path: &str) -> PathBuf {
 /// Ports that Linux gives to no connection and to no listener without a port of its own, unless the machine is set up otherwise.
 const RESERVED_PORTS: Range<u16> = 10_000..32_000;
 
-/// Loopback address whose port is free, and stays so until a server listens there: no other caller gets it.
+/// Loopback address whose port is free, and stays so until a server listens there: no other caller gets it, nor the next port,
+/// where OpenBao listens for its cluster.
 pub fn free_address() -> SocketAddr {
     static CALLS: AtomicU16 = AtomicU16::new(0);
     let count = RESERVED_PORTS.end - RESERVED_PORTS.start;
     // Processes that run at the same time begin at different ports.
     let first = u16::try_from(std::process::id() * 16 % u32::from(count)).expect("less than the count");
     wait::until("a free port", || {
-        let place = (first + CALLS.fetch_add(1, Ordering::Relaxed) % count) % count;
+        let place = (first + CALLS.fetch_add(2, Ordering::Relaxed) % count) % count;
         TcpListener::bind(("127.0.0.1", RESERVED_PORTS.start + place)).ok()?.local_addr().ok()
     })
 }
