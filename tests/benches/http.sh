@@ -166,7 +166,7 @@ not_ok=$(ask "$base/v1/audit?status=error&limit=1" | grep -c '"sequence"' || tru
 [ "$not_ok" = 0 ] || { echo "some calls failed" >&2; exit 1; }
 printf 'resident after it: %s\n' "$(sed -n 's/VmRSS:[[:space:]]*//p' /proc/$daemon/status)"
 
-# Instructions of 20 calls on one connection, by thread and module.
+# Instructions of 10 calls on one connection, by thread and module.
 [ -n "${INSTRUCTIONS:-}" ] || exit 0
 cc -O2 -o "$work/step" tests/benches/instructions/step.c
 printf '{"calls":[{"tool":"call_echo_echo","arguments":%s}]}' "$arguments" >"$work/body"
@@ -174,13 +174,13 @@ for at in "${!servers[@]}"; do
   name=${servers[$at]} process=${pid[${servers[$at]}]}
   [ "$name" != toolgate ] || url[$name]=$base/v1/sessions/$(head -n 1 "$work/sessions")/calls
   program=$(readlink -f "/proc/$process/exe")
-  timeout --preserve-status 20 "$work/step" "$process" "$program" tokio-rt-worker audit-writer >"$work/idle"
+  timeout --preserve-status 10 "$work/step" "$process" "$program" tokio-rt-worker audit-writer >"$work/idle"
   "$work/step" "$process" "$program" tokio-rt-worker audit-writer >"$work/counts" &
   stepper=$!
-  for _ in $(seq 20); do printf 'url = "%s"\noutput = /dev/null\n' "${url[$name]}"; done >"$work/urls"
+  for _ in $(seq 10); do printf 'url = "%s"\noutput = /dev/null\n' "${url[$name]}"; done >"$work/urls"
   curl -sS --fail -H "Authorization: Bearer $token" -H 'Content-Type: application/json' --data-binary "@$work/body" -K "$work/urls"
   kill $stepper && wait $stepper
   nm --demangle --defined-only "$program" | sort >"$work/symbols"
   printf '\n%s, instructions a call\n' "$name"
-  awk -v calls=20 -f tests/benches/instructions/modules.awk "$work/symbols" "$work/idle" "$work/counts" | sort -k1,1 -k3,3nr
+  awk -v calls=10 -f tests/benches/instructions/modules.awk "$work/symbols" "$work/idle" "$work/counts" | sort -k1,1 -k3,3nr
 done
