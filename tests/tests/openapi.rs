@@ -137,15 +137,21 @@ impl Fixture {
             .args(["--config-file", "schemathesis.toml"])
             .arg("run")
             .arg(format!("http://{}/openapi.json", self.daemon.address))
+            // Otherwise the hook that runs when the document is loaded has no address.
+            .args(["--url", &format!("http://{}", self.daemon.address)])
             .args(["--checks", "all", "--seed", SEED, "--max-examples", EXAMPLES])
             .args(["--workers", "1", "--generation-database", "none", "--no-color"])
             .current_dir(folder)
             .env("SCHEMATHESIS_HOOKS", settings.join("hooks.py"))
             .env("TOOLGATE_TOKEN", token)
-            .env("TOOLGATE_URL", format!("http://{}", self.daemon.address))
             .env("TOOLGATE_TOKEN_ID", token.split('_').nth(1).unwrap_or_default())
             .env("TOOLGATE_COMPONENT", &component)
             .env("TOOLGATE_SESSION", &self.session.id)
+            .env("TOOLGATE_SPARE_SESSION", &self.spare_session.id)
+            .env("TOOLGATE_SPARE_TOKEN", &self.spare_token)
+            .env("TOOLGATE_APPROVAL", &self.approval)
+            .env("TOOLGATE_ROOT_KEY", ROOT_KEY)
+            .env("TOOLGATE_OTHER_ROOT_KEY", OTHER_ROOT_KEY)
             // Keeps compiled Python files out of the source tree.
             .env("PYTHONDONTWRITEBYTECODE", "1");
         if sees_all {

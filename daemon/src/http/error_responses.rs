@@ -167,6 +167,7 @@ error_responses! {
     FileExists = Conflict as 412, "the path exists, and `If-None-Match: *` requires that it does not";
     NoPublisherKey = NotFound, "no such key or organization, or it is not the token's";
     InvalidPublisherKey = InvalidRequest, "the document is not valid; `details.pointer` is the position of the error";
+    StrictWarnings = InvalidPolicy, "the document has a warning, and `strict` refuses documents with warnings";
     NoWaitingVersion = Conflict, "no version waits for consent, or another one than the digest names";
     NoToken = NotFound, "no such token, or it is not of the caller's organization";
     LastOperator = Conflict, "it is the last token of an operator";

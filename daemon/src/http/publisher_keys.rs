@@ -11,7 +11,7 @@ use toolgate_api::publisher::PublisherKeyDocument;
 use super::documents::{self, WriteOptions, document_response, documents, name, own_organization};
 use super::error_responses::{
     AuditUnavailable, InvalidPublisherKey, NoOrganization, NoPublisherKey, PreconditionFailed,
-    PreconditionRequired, StoreUnreadable,
+    PreconditionRequired, StoreUnreadable, StrictWarnings,
 };
 use super::extract::{Authenticated, Path, Query};
 use super::paging::Page;
@@ -63,7 +63,7 @@ pub async fn get(
     responses(
         (status = 200, description = "It is replaced.", body = DocumentAccepted, headers(("ETag" = String, description = "The tag to replace it by."))),
         (status = 201, description = "It is made.", body = DocumentAccepted, headers(("ETag" = String, description = "The tag to replace it by."))),
-        PreconditionFailed, InvalidPublisherKey, PreconditionRequired, AuditUnavailable,
+        PreconditionFailed, InvalidPublisherKey, StrictWarnings, PreconditionRequired, AuditUnavailable,
     ),
 )]
 pub async fn put(
@@ -140,7 +140,7 @@ pub async fn get_own(
     responses(
         (status = 200, description = "It is replaced.", body = DocumentAccepted, headers(("ETag" = String, description = "The tag to replace it by."))),
         (status = 201, description = "It is made.", body = DocumentAccepted, headers(("ETag" = String, description = "The tag to replace it by."))),
-        NoOrganization, PreconditionFailed, InvalidPublisherKey, PreconditionRequired, AuditUnavailable,
+        NoOrganization, PreconditionFailed, InvalidPublisherKey, StrictWarnings, PreconditionRequired, AuditUnavailable,
     ),
 )]
 pub async fn put_own(
