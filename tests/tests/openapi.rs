@@ -57,12 +57,12 @@ struct Fixture {
 
 impl Fixture {
     fn start() -> Self {
-        // Missing request bodies run into the timeout.
+        // Missing request bodies run into the timeout. Loads that are in progress hold memory for as many bytes as a file may have.
+        let http = "[http]\nbody_timeout_ms = 2000\nbodies_bytes = 4_294_967_296\n";
+        // Unreachable name server: no generated host name is resolved. An issuer that is not there is enough for the metadata.
+        let others = "[oauth]\nresource = \"http://127.0.0.1/mcp\"\n[[oauth.issuers]]\nissuer = \"http://127.0.0.1:9\"\n[credentials]\npublic_url = \"https://127.0.0.1\"\nroot_key_environment = \"ROOT_KEY\"\n[egress]\nname_servers = [\"127.0.0.1:9\"]\n[webhooks]\nplain_http = [\"127.0.0.1:9\"]\n";
         let options = Options {
-            // Unreachable name server: no generated host name is resolved.
-            // An issuer that is not there is enough for the metadata.
-            settings: "[oauth]\nresource = \"http://127.0.0.1/mcp\"\n[[oauth.issuers]]\nissuer = \"http://127.0.0.1:9\"\n[http]\nbody_timeout_ms = 2000\n[credentials]\npublic_url = \"https://127.0.0.1\"\nroot_key_environment = \"ROOT_KEY\"\n[egress]\nname_servers = [\"127.0.0.1:9\"]\n[webhooks]\nplain_http = [\"127.0.0.1:9\"]\n"
-                .into(),
+            settings: format!("{http}{others}"),
             under: vec!["env".into(), format!("ROOT_KEY={ROOT_KEY}")],
             ..Options::default()
         };

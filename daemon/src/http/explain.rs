@@ -33,7 +33,7 @@ pub struct ExplainQuery {
 #[utoipa::path(
     get, path = "/v1/orgs/{org}/agents/{agent}/explain", tag = "agents", operation_id = "explain_agent",
     params(AgentPath, ExplainQuery),
-    responses((status = 200, description = "The explanation.", body = Explanation), NoAgent),
+    responses((status = 200, description = "The explanation.", body = Explanation), NoAgent, SessionEnded),
 )]
 pub async fn get(
     State(app): State<App>,
