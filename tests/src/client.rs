@@ -168,8 +168,8 @@ impl Pending {
         }
     }
 
-    /// Writes one byte at a time, waiting up to `pause` after each for a response. Returns the response, or nothing
-    /// if the connection closes without one.
+    /// Writes one byte at a time, waiting up to `pause` after each for a response. The end of a head is answered in any case, so
+    /// that is waited for. Returns the response, or nothing if the connection closes without one.
     pub fn drip(mut self, bytes: &[u8], pause: Duration) -> io::Result<Vec<u8>> {
         self.0.set_read_timeout(Some(pause))?;
         for byte in bytes {
@@ -189,6 +189,10 @@ impl Pending {
                 }
                 Err(error) => return Err(error),
             }
+        }
+        if bytes.ends_with(b"\r\n\r\n") {
+            self.0.set_read_timeout(Some(TIMEOUT))?;
+            return self.all();
         }
         Err(io::Error::other("every byte was taken and there is no answer"))
     }
