@@ -231,6 +231,7 @@ fn o1_a_broken_file_leaves_the_old_version_and_is_logged_once() {
     assert_eq!(watched.answer("weather"), 1);
     watched.wait_for_looks("marker");
     watched.wait_for_looks("another");
+    wait::until_true("the failure to be logged", || watched.failures_in_log("weather") > 0);
     assert_eq!(watched.failures_in_log("weather"), 1, "{}", watched.daemon.log_text());
     // One that never loaded is shown, too.
     watched.put("fresh.wasm", b"no component");

@@ -50,7 +50,7 @@ fn a_second_signal_does_not_wait_for_a_load() {
     stop(&daemon);
     daemon.terminate();
     assert!(daemon.wait_for_exit().success());
-    assert!(daemon.log_text().contains("changes were still being made"), "{}", daemon.log_text());
+    daemon.wait_for_log("the load", |line| line.contains("changes were still being made"));
     let daemon = daemon.crash_and_restart();
     daemon.operator().get("/v1/plugins/bomb").expect_refusal(404, "NOT_FOUND");
 }

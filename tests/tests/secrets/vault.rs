@@ -149,7 +149,7 @@ fn k4_an_unauthenticated_vault_gets_no_token() {
     for (settings, why) in unauthenticated_settings(&settings) {
         let daemon = Daemon::start_with(PROGRAM, Options { settings, ..Options::default() });
         assert_eq!(state(&daemon), "sealed");
-        assert!(daemon.log_text().contains(why), "{}", daemon.log_text());
+        daemon.wait_for_log("the reason", |line| line.contains(why));
     }
     let daemon = Daemon::start_with(PROGRAM, Options { settings, ..Options::default() });
     assert_eq!(state(&daemon), "ok");
