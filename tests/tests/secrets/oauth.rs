@@ -146,8 +146,10 @@ fn k3_a_user_connects_a_credential_and_it_is_refreshed_before_expiry() {
         let version =
             || fixture.operator.get(DRIVE).expect(200).json()["version"].as_u64().expect("a number");
         let (connected, asked_before) = (version(), fixture.provider.token_requests());
-        wait::until_true("tokens to be renewed", || version() > connected);
-        assert!(fixture.provider.token_requests() > asked_before);
+        // A renewal may be between both numbers. Others follow it.
+        wait::until_true("tokens to be renewed", || {
+            version() > connected && fixture.provider.token_requests() > asked_before
+        });
         assert_eq!(fixture.state(), "connected");
     }
     let records = Value::Array(fixture.operator.audit("kind=admin&limit=100")).to_string();
