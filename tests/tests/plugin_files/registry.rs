@@ -104,9 +104,7 @@ impl Registry {
 }
 
 fn settings_for(host: &str, more: &str) -> String {
-    format!(
-        "[plugins]\nregistry_timeout_seconds = 10\n[[plugins.registries]]\nhost = \"{host}\"\nplain_http = true\n{more}"
-    )
+    format!("[plugins]\n[[plugins.registries]]\nhost = \"{host}\"\nplain_http = true\n{more}")
 }
 
 /// Loads `weather` from a registry.

@@ -65,7 +65,10 @@ static LIAR: Shared<Liar> = Shared::new();
 impl Liar {
     fn start() -> Self {
         let registry = Upstream::start();
-        let daemon = start(&settings_for(&format!("{}:{PLAIN_PORT}", registry.address), ""));
+        let settings = settings_for(&format!("{}:{PLAIN_PORT}", registry.address), "");
+        // One of its responses does not end.
+        let timeout = "[plugins]\nregistry_timeout_seconds = 10\n";
+        let daemon = start(&settings.replacen("[plugins]\n", timeout, 1));
         let liar = Self { daemon, registry, artifact: Artifact::new(file(2)) };
         let honest = Artifact::new(file(1));
         liar.registry.answer(move |request| honest.serve(request));
