@@ -249,7 +249,7 @@ fn post_for_events(session: &Session, calls: &[Value]) -> Stream {
 /// The call emits more than all socket buffers hold, and the client reads nothing before it ends.
 #[test]
 fn g6_a_call_posted_for_events_ends_without_a_reader() {
-    let daemon = Daemon::start(PROGRAM, "[limits]\nlog_bytes = 4194304\n");
+    let daemon = Daemon::start(PROGRAM, "[limits]\nlog_bytes = 4194304\ndeadline_ms = 300_000\n");
     daemon.operator().load("hostile", guests::HOSTILE);
     let session = daemon.session_within("acme/bot", &json!({}));
     // Each event contains the id.

@@ -377,7 +377,7 @@ mod tests {
             held.push(permit);
         }
         let busy = RequestInFlight::begin(&held[1].state.requests);
-        let new = timeout(GRACE * 40, admit(&connections, 4)).await.expect("a tenant keeps no others out");
+        let new = timeout(GRACE * 400, admit(&connections, 4)).await.expect("a tenant keeps no others out");
         let closed: Vec<usize> = (0..held.len()).filter(|number| gives_way(&held[*number])).collect();
         assert_eq!(closed, [2], "of an address with the most");
         new.peer(None).mark_authenticated();
