@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use toolgate_tests::daemon::{Options, ProgramOutput, run_to_end};
+use toolgate_tests::process::free_address;
 use toolgate_tests::{Client, Daemon, Session, Value, guests, json, wait};
 
 use crate::{PROGRAM, start};
@@ -172,7 +173,11 @@ impl Drop for Following {
 
 #[test]
 fn o3_follow_goes_on_after_a_restart_and_ends_with_its_token() {
-    let (mut daemon, session) = start();
+    // At the same address after the restart, where the command looks for it.
+    let listen = Some(free_address().to_string());
+    let mut daemon = Daemon::start_with(PROGRAM, Options { listen: listen.clone(), ..Options::default() });
+    daemon.operator().load("hostile", guests::HOSTILE);
+    let session = daemon.session_within("acme/bot", &json!({}));
     let operator = daemon.operator();
     let token = operator.post("/v1/tokens", &json!({"role": "auditor"})).expect(201).json();
     let auditor = Client::new(daemon.address, token["token"].as_str());
@@ -182,8 +187,7 @@ fn o3_follow_goes_on_after_a_restart_and_ends_with_its_token() {
     assert_eq!((&row["status"], &row["call"]["arguments"]["text"]), (&json!("ok"), &json!("x")));
     daemon.terminate();
     assert!(daemon.wait_for_exit().success());
-    // At the same address, where the command looks for it.
-    let (listen, data) = (Some(daemon.address.to_string()), Some(daemon.data()));
+    let data = Some(daemon.data());
     let daemon = Daemon::start_with(PROGRAM, Options { listen, data, ..Options::default() });
     session.call_as("after", "hostile/echo", json!({"text": "y"})).output();
     following.wait_for("after");
