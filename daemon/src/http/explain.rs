@@ -1,7 +1,7 @@
 //! Explanations over HTTP (G16).
 
 use super::documents::name;
-use super::error_responses::NoAgent;
+use super::error_responses::{NoAgent, SessionEnded};
 use super::extract::{Authenticated, Path, Query};
 use super::path_params::AgentPath;
 use super::problem::Problem;

@@ -14,7 +14,7 @@ use super::dialects;
 use super::dialects::call_result;
 use super::documents::name;
 use super::error_responses::{
-    AuditUnavailable, InvalidDocument, NoOrganization, ServerDenied, ServerProtocolError, ServerUnavailable,
+    AuditUnavailable, InvalidDocument, NoOrganization, PlatformNamespace, ServerDenied, ServerProtocolError, ServerUnavailable,
 };
 use super::extract::Authenticated;
 use super::plugins::parse_namespace;
@@ -37,7 +37,7 @@ const NAMESPACE: &str = "tryout";
 #[utoipa::path(
     post, path = "/v1/try", tag = "custom tools", operation_id = "try_tool",
     request_body(content = TestCallRequest, example = json!({"tool": "arithmetic/evaluate", "arguments": {"expression": "6 * 7"}})),
-    responses((status = 200, description = "What came of it, whatever that was.", body = TestCallView<'static>), NoOrganization, InvalidDocument, ServerUnavailable, ServerDenied, ServerProtocolError, AuditUnavailable),
+    responses((status = 200, description = "What came of it, whatever that was.", body = TestCallView<'static>), NoOrganization, PlatformNamespace, InvalidDocument, ServerUnavailable, ServerDenied, ServerProtocolError, AuditUnavailable),
 )]
 pub async fn post(
     State(app): State<App>,
