@@ -14,7 +14,8 @@ use super::dialects;
 use super::dialects::call_result;
 use super::documents::name;
 use super::error_responses::{
-    AuditUnavailable, InvalidDocument, NoOrganization, PlatformNamespace, ServerDenied, ServerProtocolError, ServerUnavailable,
+    AuditUnavailable, InvalidDocument, NoOrganization, PlatformNamespace, ServerDenied, ServerProtocolError,
+    ServerUnavailable,
 };
 use super::extract::Authenticated;
 use super::plugins::parse_namespace;
