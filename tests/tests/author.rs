@@ -187,7 +187,7 @@ fn t11_each_finding_has_its_code_and_place() {
 /// Without the other random numbers, the order of a hash map is the same in each instance.
 #[test]
 fn t11_a_description_that_depends_on_random_numbers_is_found() {
-    const MARK: &str = "XXXXXXXX";
+    const MARK: &str = "QQQQQQQQ";
     let importing = r#"
         (import "wasi:random/insecure@0.2.6"
           (instance $random (export "get-insecure-random-u64" (func (result u64)))))
@@ -195,7 +195,7 @@ fn t11_a_description_that_depends_on_random_numbers_is_found() {
         (core func $draw (canon lower (func $get)))"#;
     let text = valid_plugin().with_member("purpose", json!(MARK)).with_outer(importing).text();
     let (_, data) = text.split_once("(data (i32.const 4096) \"").expect("the data");
-    let at = 4096 + data.find(&"\\58".repeat(MARK.len())).expect("the mark") / 3;
+    let at = 4096 + data.find(&"\\51".repeat(MARK.len())).expect("the mark") / 3;
     let draws = text
         .replace("(memory (export", "(import \"host\" \"draw\" (func $draw (result i64)))\n(memory (export")
         .replace(
