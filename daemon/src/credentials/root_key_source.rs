@@ -230,6 +230,9 @@ fn write_private_file(path: &Path, bytes: &[u8]) -> Result<(), SourceError> {
 }
 
 /// Writes and syncs a new file, then renames it: a crash leaves the old file or the new one.
+///
+/// What a kill leaves of the new file is removed by the next write. Each start resumes a rotation, and so writes. It is
+/// removed nowhere else: where the source was changed meanwhile, it may be the only copy of a key in the clear.
 fn replace_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let folder = path.parent().ok_or_else(|| io::Error::other("it has no folder"))?;
     let fresh = path.with_extension("new");
