@@ -89,7 +89,7 @@ pub fn run(options: BackupOptions, environment_token: Option<OsString>) -> Resul
 /// Restores a backup.
 pub fn run_restore(options: &RestoreOptions, printer: &mut Printer<'_>) -> Result<(), Failure> {
     let RestoreOptions { file, data, keys, .. } = options;
-    check_owner(data, RESTORE_AS_OWNER)?;
+    check_owner(nearest_folder(data), RESTORE_AS_OWNER)?;
     let restored = restore(file, data, keys.as_deref()).map_err(failure)?;
     let Restored { header, files, records } = &restored;
     let made = time_text(header.made_at_ms);
@@ -115,7 +115,12 @@ async fn download(client: &Client, target: &TargetFile) -> Result<(), Failure> {
 const BACKUP_AS_OWNER: &str = "run it as the owner, `sudo -u '#UID' toolgate backup`, with a destination that the owner may write; \
      or let the daemon take it with `toolgate backup FILE`, without its keys";
 const RESTORE_AS_OWNER: &str = "run it as the owner, `sudo -u '#UID' toolgate restore`, with a file that the owner may read; \
-     or give a folder that does not exist, and make the daemon's user its owner afterwards";
+     or give a folder that does not exist, in one of root, and make the daemon's user its owner afterwards";
+
+/// The folder itself, or the one in which a restore makes it.
+fn nearest_folder(folder: &Path) -> &Path {
+    folder.ancestors().find(|folder| folder.exists()).unwrap_or(Path::new("."))
+}
 
 /// Refuses to work as root in a folder of another user, such as the daemon's: its owner could put links in the place of files
 /// meanwhile, which root would read and write through.
@@ -234,5 +239,14 @@ mod tests {
         let own = tempfile::tempdir().expect("a folder");
         assert!(check_owner(own.path(), RESTORE_AS_OWNER).is_ok());
         assert!(check_owner(&own.path().join("missing"), RESTORE_AS_OWNER).is_ok());
+    }
+
+    #[test]
+    fn a_new_folder_has_the_owner_of_the_one_that_it_is_made_in() {
+        let own = tempfile::tempdir().expect("a folder");
+        for new in ["", "missing", "missing/deeper"] {
+            assert_eq!(nearest_folder(&own.path().join(new)), own.path(), "{new}");
+        }
+        assert_eq!(nearest_folder(Path::new("a-folder-that-is-missing")), Path::new("."));
     }
 }
