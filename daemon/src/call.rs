@@ -181,6 +181,11 @@ impl CallOutcome {
         Self::new(id, called, executed, OutcomeState::Error(no_longer_held(executed)))
     }
 
+    /// The outcome of a call that the audit log does not have, where the stored answers of the session cannot be read.
+    pub fn of_unreadable_answers(id: &str, called: &Arc<str>) -> Self {
+        Self::new(id, called, Executed::Unknown, OutcomeState::Unknown(unreadable_answers()))
+    }
+
     /// The outcome of a call of an earlier run of the daemon, as the audit log has it. The log does not have outputs.
     pub fn from_audit(id: &str, called: &Arc<str>, row: &Row) -> Self {
         let outcome = row.outcome.as_ref();
@@ -371,6 +376,14 @@ fn unreadable_record() -> CallError {
     CallError::new(
         ErrorType::Unknown,
         "the audit log is damaged where this call may be recorded; whether it ran is unknown",
+        "check what it may have changed before you call again in a new session",
+    )
+}
+
+fn unreadable_answers() -> CallError {
+    CallError::new(
+        ErrorType::Unknown,
+        "the stored answers of this session cannot be read; whether this call ran is unknown",
         "check what it may have changed before you call again in a new session",
     )
 }

@@ -32,7 +32,7 @@ use workspaces::{WorkspaceSlot, Workspaces};
 
 use crate::audit::EarlierCalls;
 
-pub use answers::{AnswerSettings, Answers, StoredAnswer};
+pub use answers::{AnswerSettings, Answers, StoredAnswer, UnreadableAnswers};
 pub use call_table::{CallState, CallTable, Lookup, PostedResult, ResultLookup, RunningCall};
 pub use organization::{OrganizationBounds, OrganizationUse, SessionShare};
 pub use pending_call::{ClientPart, PendingCall, PendingOn};
@@ -157,10 +157,10 @@ impl Session {
     }
 
     /// Whether an earlier run of the daemon stored an answer of this call on disk, also one that is older than the retention.
-    pub async fn had_stored_answer(&self, id: &str) -> bool {
+    pub async fn had_stored_answer(&self, id: &str) -> Result<bool, UnreadableAnswers> {
         match &self.stored {
             Some(stored) if self.restored => stored.had(id).await,
-            _ => false,
+            _ => Ok(false),
         }
     }
 

@@ -133,7 +133,7 @@ impl Dispatcher {
                 return true;
             }
             let is_known = session.calls.has(&call.id)
-                || (session.restored && Box::pin(self.had_call(session, &call.id)).await);
+                || (session.restored && Box::pin(self.had_call(session, &call.id)).await.unwrap_or(true));
             if !is_known {
                 return true;
             }

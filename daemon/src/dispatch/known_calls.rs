@@ -10,7 +10,7 @@ use super::{Dispatcher, Origin, client, record};
 use crate::audit::{self, AuditError, EarlierCalls, Status};
 use crate::call::{CallAnswer, CallOutcome, OutcomeState, RequestedCall};
 use crate::clock::now_ms;
-use crate::sessions::{CallState, PendingCall, PendingOn, Session, StoredAnswer};
+use crate::sessions::{CallState, PendingCall, PendingOn, Session, StoredAnswer, UnreadableAnswers};
 
 impl Dispatcher {
     /// Looks for a call of this id in an earlier run of the daemon. Returns its answer as the error, since it must not run
@@ -62,10 +62,11 @@ impl Dispatcher {
     }
 
     /// Whether an earlier run of the daemon had a call of this id, as far as the audit log and the disk tell.
-    pub(super) async fn had_call(&self, session: &Session, id: &str) -> bool {
-        session.restored
-            && (self.earlier_calls(session).await.is_ok_and(|earlier| earlier.has(id))
-                || session.had_stored_answer(id).await)
+    pub(super) async fn had_call(&self, session: &Session, id: &str) -> Result<bool, UnreadableAnswers> {
+        if session.restored && self.earlier_calls(session).await.is_ok_and(|earlier| earlier.has(id)) {
+            return Ok(true);
+        }
+        session.had_stored_answer(id).await
     }
 
     /// Looks on disk for a call that the audit log does not have, with the result of [`earlier_answer`](Self::earlier_answer).
@@ -77,8 +78,12 @@ impl Dispatcher {
         sha256: audit::Sha256,
         origin: &Origin,
     ) -> Result<Option<u64>, Box<CallAnswer>> {
-        if !self.had_call(session, &call.id).await {
-            return Ok(None);
+        match self.had_call(session, &call.id).await {
+            Ok(true) => {}
+            Ok(false) => return Ok(None),
+            Err(UnreadableAnswers) => {
+                return Err(Box::new(CallOutcome::of_unreadable_answers(&call.id, &call.tool).into()));
+            }
         }
         let stored = session.stored_answer(&call.id, now_ms()).await;
         if stored.as_ref().is_some_and(|stored| !stored.is_of(&call.tool, sha256.0)) {
@@ -90,15 +95,16 @@ impl Dispatcher {
 
     /// The outcome of a call that was stored on disk by an earlier run, and that the audit log does not have.
     pub async fn unrecorded_outcome(&self, session: &Session, id: &str) -> Option<Arc<CallOutcome>> {
-        if !session.had_stored_answer(id).await {
-            return None;
+        match session.had_stored_answer(id).await {
+            Ok(true) => Some(end_of_stored(id, &"".into(), session.stored_answer(id, now_ms()).await)),
+            Ok(false) => None,
+            Err(UnreadableAnswers) => Some(Arc::new(CallOutcome::of_unreadable_answers(id, &"".into()))),
         }
-        Some(end_of_stored(id, &"".into(), session.stored_answer(id, now_ms()).await))
     }
 
     /// Puts a call of an earlier run that waits for a person back among the calls of its session, so that it can be cancelled.
     pub async fn restore_waiting(&self, session: &Session, id: &str) -> Result<(), CallError> {
-        if session.calls.has(id) || !self.had_call(session, id).await {
+        if session.calls.has(id) || !self.had_call(session, id).await.unwrap_or(true) {
             return Ok(());
         }
         let (setup, audit) = (&session.setup, &self.0.audit);

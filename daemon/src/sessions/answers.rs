@@ -76,11 +76,16 @@ pub struct SessionAnswers {
     session: Arc<str>,
     /// Bytes of outcomes of the organization that wait for the writer.
     queued: Arc<AtomicUsize>,
-    /// The ids in the file of an earlier run, read on first use.
+    /// The ids in the file of an earlier run, read on first use, and again after a failure.
     earlier_ids: OnceCell<HashSet<Box<str>>>,
     /// The session has ended. Only the writer reads and writes it, so that no later answer makes the file again.
     removed: AtomicBool,
 }
+
+/// The file of a session's answers is there, and cannot be read. The log has the cause.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the stored answers of the session cannot be read")]
+pub struct UnreadableAnswers;
 
 impl std::fmt::Debug for SessionAnswers {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -252,12 +257,12 @@ impl SessionAnswers {
     }
 
     /// Whether the file had a record of this id when it was first asked, also one that is older than the retention.
-    pub async fn had(&self, id: &str) -> bool {
+    pub async fn had(&self, id: &str) -> Result<bool, UnreadableAnswers> {
         let read = || async {
             let ids = self.act_on_file(|path, _, _| file::read_ids(path)).await;
-            ids.into_iter().map(String::into_boxed_str).collect::<HashSet<_>>()
+            ids.map(|ids| ids.into_iter().map(String::into_boxed_str).collect::<HashSet<_>>())
         };
-        self.earlier_ids.get_or_init(read).await.contains(id)
+        Ok(self.earlier_ids.get_or_try_init(read).await?.contains(id))
     }
 
     /// The calls that waited for their client when the daemon stopped.
@@ -266,7 +271,7 @@ impl SessionAnswers {
         found.into_iter().filter_map(StoredAnswer::into_pending).collect()
     }
 
-    /// Reads records. One that cannot be read is left out.
+    /// Reads records. One that cannot be read is left out, and so are all of a file that cannot be read.
     async fn read(
         &self,
         act: impl FnOnce(&Path, &[u8], Owner<'_>) -> std::io::Result<Vec<Vec<u8>>> + Send + 'static,
@@ -275,14 +280,14 @@ impl SessionAnswers {
         let read = move |path: &Path, key: &[u8], owner: Owner<'_>| {
             Ok(act(path, key, owner)?.into_iter().filter_map(parse).collect())
         };
-        self.act_on_file(read).await
+        self.act_on_file(read).await.unwrap_or_default()
     }
 
-    /// Reads the file in a blocking thread. A file that cannot be read has nothing.
+    /// Reads the file in a blocking thread. A file that does not exist has nothing.
     async fn act_on_file<T: Send + 'static>(
         &self,
         act: impl FnOnce(&Path, &[u8], Owner<'_>) -> std::io::Result<Vec<T>> + Send + 'static,
-    ) -> Vec<T> {
+    ) -> Result<Vec<T>, UnreadableAnswers> {
         let settings = Arc::clone(&self.shared.settings);
         let (organization, session) = (Arc::clone(&self.organization), Arc::clone(&self.session));
         let reading = tokio::task::spawn_blocking(move || {
@@ -290,13 +295,13 @@ impl SessionAnswers {
             act(&settings.folder.join(&*session), &settings.key, owner)
         });
         match reading.await {
-            Ok(Ok(found)) => found,
-            Ok(Err(error)) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
+            Ok(Ok(found)) => Ok(found),
+            Ok(Err(error)) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
             Ok(Err(error)) => {
                 tracing::warn!(session = &*self.session, %error, "the stored answers of a session cannot be read");
-                Vec::new()
+                Err(UnreadableAnswers)
             }
-            Err(_) => Vec::new(),
+            Err(_) => Err(UnreadableAnswers),
         }
     }
 }

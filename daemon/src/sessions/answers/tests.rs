@@ -118,11 +118,26 @@ async fn r7_the_id_of_an_answer_that_is_too_old_is_still_known_after_a_restart()
     fixture.session("s1").append_end(ok("c1", "answer"), ARGUMENTS, None, 10);
     let fixture = fixture.restart().await;
     let session = fixture.session("s1");
-    assert!(session.had("c1").await && !session.had("c2").await);
+    assert_eq!((session.had("c1").await, session.had("c2").await), (Ok(true), Ok(false)));
     assert!(session.find("c1", 11 + KEPT_MS).await.is_none());
     let found = session.find("c1", 10 + KEPT_MS).await.expect("the answer");
     assert!(found.is_of("t", ARGUMENTS) && !found.is_of("t", [5; 32]) && !found.is_of("u", ARGUMENTS));
-    assert!(!fixture.session("s2").had("c1").await, "there is no file");
+    assert_eq!(fixture.session("s2").had("c1").await, Ok(false), "there is no file");
+}
+
+/// A link to itself cannot be opened, by root neither.
+#[tokio::test]
+async fn r7_an_id_is_not_new_while_the_file_cannot_be_read() {
+    let fixture = Fixture::new();
+    fixture.session("s1").append_end(ok("c1", "answer"), ARGUMENTS, None, 10);
+    let fixture = fixture.restart().await;
+    let (session, path) = (fixture.session("s1"), fixture.folder.path().join("s1"));
+    let aside = path.with_extension("aside");
+    std::fs::rename(&path, &aside).unwrap();
+    std::os::unix::fs::symlink("s1", &path).unwrap();
+    assert_eq!(session.had("c1").await, Err(UnreadableAnswers));
+    std::fs::rename(&aside, &path).unwrap();
+    assert_eq!((session.had("c1").await, session.had("c2").await), (Ok(true), Ok(false)));
 }
 
 #[tokio::test]
