@@ -22,7 +22,10 @@ let keys, provider
 // New keys, without the old ones.
 function rotate() {
   const pair = (alg, type, options) => {
-    const { privateKey } = crypto.generateKeyPairSync(type, options)
+    // Exports a copy: Node 20 deadlocks if it collects the generating job while it exports the generated key, whose mutex both lock.
+    const pem = { type: 'pkcs8', format: 'pem' }
+    const generated = crypto.generateKeyPairSync(type, { ...options, privateKeyEncoding: pem })
+    const privateKey = crypto.createPrivateKey(generated.privateKey)
     return { ...privateKey.export({ format: 'jwk' }), kid: crypto.randomUUID(), use: 'sig', alg, privateKey }
   }
   keys = [pair('ES256', 'ec', { namedCurve: 'P-256' }), pair('RS256', 'rsa', { modulusLength: 2048 })]

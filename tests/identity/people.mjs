@@ -19,7 +19,10 @@ const issuer = `http://localhost:${port}`
 const groups = { ann: ['staff', 'toolgate-operators'], bob: ['acme-approvers'], ola: ['acme-owners'], eve: ['staff'] }
 
 function key() {
-  const { privateKey } = crypto.generateKeyPairSync('rsa', { modulusLength: 2048 })
+  // Exports a copy: Node 20 deadlocks if it collects the generating job while it exports the generated key, whose mutex both lock.
+  const pem = { type: 'pkcs8', format: 'pem' }
+  const generated = crypto.generateKeyPairSync('rsa', { modulusLength: 2048, privateKeyEncoding: pem })
+  const privateKey = crypto.createPrivateKey(generated.privateKey)
   return { ...privateKey.export({ format: 'jwk' }), kid: crypto.randomUUID(), use: 'sig', alg: 'RS256', privateKey }
 }
 
