@@ -7,7 +7,6 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
-use std::thread::JoinHandle;
 
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 use tempfile::TempDir;
@@ -24,7 +23,6 @@ pub struct Daemon {
     pub folder: Arc<TempDir>,
     child: Child,
     log: Arc<Log>,
-    reading: Option<JoinHandle<()>>,
     pub address: SocketAddr,
 }
 
@@ -104,14 +102,14 @@ impl Daemon {
             .spawn()
             .expect("the program starts");
         let log = Arc::new(Log::default());
-        let reading = child.stderr.take().map(|stderr| read_log(stderr, Arc::clone(&log)));
+        read_log(child.stderr.take().expect("a pipe"), Arc::clone(&log));
         let Some(serving) = log.find(|line| served_at(line).is_some()) else {
             let _ = child.kill();
             let _ = child.wait();
             return Err(log.lock().0.join("\n"));
         };
         let address = served_at(&serving).expect("an address");
-        Ok(Self { program, options, folder, child, log, reading, address })
+        Ok(Self { program, options, folder, child, log, address })
     }
 
     /// Kills it, and starts it again on the same folder.
@@ -188,9 +186,7 @@ impl Drop for Daemon {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
-        if let Some(reading) = self.reading.take() {
-            let _ = reading.join();
-        }
+        self.log.wait_for_end();
         // Saving the cache only speeds up the next start, so errors are ignored.
         let _ = compiled_code::save(&self.program, &self.data());
         if std::thread::panicking() {
@@ -260,7 +256,7 @@ fn data_of(options: &Options, folder: &TempDir) -> PathBuf {
     options.data.clone().unwrap_or_else(|| folder.path().join("data"))
 }
 
-fn read_log(stderr: impl Read + Send + 'static, log: Arc<Log>) -> JoinHandle<()> {
+fn read_log(stderr: impl Read + Send + 'static, log: Arc<Log>) {
     std::thread::spawn(move || {
         for line in BufReader::new(stderr).lines() {
             let Ok(line) = line else { break };
@@ -269,7 +265,7 @@ fn read_log(stderr: impl Read + Send + 'static, log: Arc<Log>) -> JoinHandle<()>
         }
         log.lock().1 = true;
         log.changed.notify_all();
-    })
+    });
 }
 
 impl Log {
@@ -280,6 +276,13 @@ impl Log {
     fn wait(&self, what: &str, fits: impl Fn(&str) -> bool) -> String {
         let found = self.find(fits);
         found.unwrap_or_else(|| panic!("{what} is not in the log:\n{}", self.lock().0.join("\n")))
+    }
+
+    /// Waits until no process has the log open for writing.
+    fn wait_for_end(&self) {
+        let open = self.changed.wait_timeout_while(self.lock(), TIMEOUT, |state| !state.1);
+        let is_late = open.unwrap_or_else(PoisonError::into_inner).1.timed_out();
+        assert!(!is_late || std::thread::panicking(), "a process of the daemon has outlived it");
     }
 
     /// Waits for a line; `None` if the log ends first.

@@ -1,5 +1,6 @@
 //! Child processes, and the state of processes in `/proc`.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::net::{SocketAddr, TcpListener};
@@ -7,8 +8,9 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::mpsc;
 
-use crate::wait;
+use crate::wait::{self, TIMEOUT};
 
 /// Server as a child process, killed on drop.
 pub struct ServerProcess(Child);
@@ -18,11 +20,20 @@ impl ServerProcess {
     pub fn start(command: &mut Command, is_ready: impl Fn(&str) -> bool) -> (Self, String) {
         let mut server = Self::spawn(command.stdout(Stdio::piped()));
         let output = server.0.stdout.take().expect("a pipe");
-        let mut lines = BufReader::new(output).lines().map_while(Result::ok);
-        let line = lines.find(|line| is_ready(line)).expect("the server is ready");
-        // Drains the rest of the output, so that the pipe does not block.
-        std::thread::spawn(move || lines.for_each(drop));
-        (server, line)
+        let (sender, lines) = mpsc::channel();
+        // Also drains the output that nobody waits for, so that the pipe does not block.
+        std::thread::spawn(move || {
+            for line in BufReader::new(output).lines().map_while(Result::ok) {
+                let _ = sender.send(line);
+            }
+        });
+        loop {
+            let line = lines.recv_timeout(TIMEOUT);
+            let line = line.unwrap_or_else(|why| panic!("the server is not ready: {why}: {command:?}"));
+            if is_ready(&line) {
+                return (server, line);
+            }
+        }
     }
 
     /// Starts a server without its standard error.
@@ -40,6 +51,13 @@ impl Drop for ServerProcess {
     fn drop(&mut self) {
         self.stop();
     }
+}
+
+/// Returns the command of a third-party program, which is ended after 8 minutes with a message on standard error.
+pub fn external_command(program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new("timeout");
+    command.args(["--verbose", "--kill-after=10", "480"]).arg(program);
+    command
 }
 
 /// Path of a tool of the tests, relative to the folder where `.ci/run` installs them.

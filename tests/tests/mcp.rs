@@ -43,7 +43,7 @@ impl Server {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("mcp").join(script);
         let token_file = self.daemon.folder.path().join("agent.token");
         std::fs::write(&token_file, self.agent.token.as_deref().unwrap_or_default()).expect("written");
-        let done = Command::new(program)
+        let done = process::external_command(program)
             .arg(&script)
             .current_dir(folder)
             .env("TOOLGATE_URL", format!("http://{}/mcp", self.daemon.address))
@@ -181,7 +181,7 @@ fn m2_the_inspector_lists_and_calls_over_both_transports() {
     let by_stdio = ["--", PROGRAM, "mcp", "--stdio", "--server", &*origin, "--token-file", "agent.token"];
     for target in [&by_http[..], &by_stdio[..]] {
         let run = |method: &[&str]| {
-            let mut command = Command::new("node");
+            let mut command = process::external_command("node");
             command.arg(&inspector).arg("--cli").args(method).args(target);
             let done = command.current_dir(folder).env("HOME", folder).output().expect("it runs");
             let output = String::from_utf8_lossy(&done.stdout).into_owned();

@@ -11,7 +11,6 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use toolgate_tests::{Client, Daemon, Options, PluginFile, Session, Value, json, process};
 
@@ -132,7 +131,7 @@ impl Fixture {
         let component = folder.join("answer.wasm");
         fs::write(&component, plugin("answer", "1.0.2")).expect("the plugin file is written");
         let token = client.token.as_deref().expect("a token");
-        let mut command = Command::new(schemathesis);
+        let mut command = process::external_command(schemathesis);
         command
             .args(["--config-file", "schemathesis.toml"])
             .arg("run")

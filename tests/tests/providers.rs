@@ -7,7 +7,6 @@
 #![allow(clippy::expect_used, clippy::panic, reason = "a panic fails the test")]
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use toolgate_tests::{Daemon, Value, json, process};
 
@@ -26,7 +25,7 @@ fn r1_m3_the_providers_libraries_accept_tool_lists_and_results() {
     let operator = daemon.operator();
     operator.make_agent("acme/bot", &json!({"enabled": ["arithmetic/*", "text/*", "files/*", "user/ask"]}));
     let run = |program: &Path, script: &Path, folder: &Path| {
-        let done = Command::new(program)
+        let done = process::external_command(program)
             .arg(script)
             .current_dir(folder)
             .env("TOOLGATE_ADDRESS", format!("http://{}", daemon.address))
@@ -62,7 +61,7 @@ fn the_python_client_and_the_programs_of_the_cookbook_run() {
     for (name, subject) in
         [("client.py", "tests/golden/openapi.json"), ("cookbook.py", "daemon/docs/cookbook.md")]
     {
-        let done = Command::new(&python)
+        let done = process::external_command(&python)
             .args([script(name), workspace.join(subject)])
             .current_dir(daemon.folder.path())
             .env("TOOLGATE_SERVER", format!("http://{}", daemon.address))

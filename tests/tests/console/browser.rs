@@ -1,7 +1,6 @@
 //! The console in Debian's Chromium, driven by scripts of `tests/console`; their state is checked over HTTP.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use toolgate_tests::{Client, Daemon, json, process};
 
@@ -23,7 +22,7 @@ fn run_with(script: &str, daemon: &Daemon, tenant: &Tenant, variables: &[(&str, 
         "operator": daemon.operator_token(), "owner": token(&tenant.owner), "approver": token(&tenant.approver),
         "orchestrator": token(&tenant.session.client),
     });
-    let done = Command::new("node")
+    let done = process::external_command("node")
         .arg(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("console").join(script))
         .current_dir(&installed)
         .env("TOOLGATE_ADDRESS", format!("http://{}", daemon.address))

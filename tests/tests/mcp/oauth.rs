@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use toolgate_tests::daemon::Options;
-use toolgate_tests::process::{ServerProcess, find_installed, free_address};
+use toolgate_tests::process::{ServerProcess, external_command, find_installed, free_address};
 use toolgate_tests::wait;
 
 use super::*;
@@ -131,7 +131,7 @@ fn m2_the_metadata_lead_a_client_from_the_refusal_to_a_token_that_works() {
 fn m2_the_python_client_finds_its_way_to_a_token() {
     let fixture = Fixture::start();
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("mcp/oauth.py");
-    let done = Command::new(tool_path("python/bin/python"))
+    let done = external_command(tool_path("python/bin/python"))
         .arg(script)
         .env("TOOLGATE_URL", format!("http://{}/mcp", fixture.daemon.address))
         .env("ISSUER", &fixture.issuer.url)
