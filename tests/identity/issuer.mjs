@@ -5,6 +5,7 @@ import http from 'node:http'
 import { createRequire } from 'node:module'
 import path from 'node:path'
 import { pathToFileURL } from 'node:url'
+import { generateKey } from './keys.mjs'
 
 // The library is installed in cargo's target folder.
 const require = createRequire(path.join(process.cwd(), 'package.json'))
@@ -21,14 +22,7 @@ let keys, provider
 
 // New keys, without the old ones.
 function rotate() {
-  const pair = (alg, type, options) => {
-    // Exports a copy: Node 20 deadlocks if it collects the generating job while it exports the generated key, whose mutex both lock.
-    const pem = { type: 'pkcs8', format: 'pem' }
-    const generated = crypto.generateKeyPairSync(type, { ...options, privateKeyEncoding: pem })
-    const privateKey = crypto.createPrivateKey(generated.privateKey)
-    return { ...privateKey.export({ format: 'jwk' }), kid: crypto.randomUUID(), use: 'sig', alg, privateKey }
-  }
-  keys = [pair('ES256', 'ec', { namedCurve: 'P-256' }), pair('RS256', 'rsa', { modulusLength: 2048 })]
+  keys = [generateKey('ES256', 'ec', { namedCurve: 'P-256' }), generateKey('RS256', 'rsa', { modulusLength: 2048 })]
   provider = new Provider(issuer, {
     jwks: { keys: keys.map(({ privateKey, ...jwk }) => jwk) },
     clients: Object.keys(agents).map((client_id) => ({

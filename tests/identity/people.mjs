@@ -6,6 +6,7 @@ import http from 'node:http'
 import { createRequire } from 'node:module'
 import path from 'node:path'
 import { pathToFileURL } from 'node:url'
+import { generateKey } from './keys.mjs'
 
 // The library is installed in cargo's target folder.
 const require = createRequire(path.join(process.cwd(), 'package.json'))
@@ -18,14 +19,7 @@ const issuer = `http://localhost:${port}`
 
 const groups = { ann: ['staff', 'toolgate-operators'], bob: ['acme-approvers'], ola: ['acme-owners'], eve: ['staff'] }
 
-function key() {
-  // Exports a copy: Node 20 deadlocks if it collects the generating job while it exports the generated key, whose mutex both lock.
-  const pem = { type: 'pkcs8', format: 'pem' }
-  const generated = crypto.generateKeyPairSync('rsa', { modulusLength: 2048, privateKeyEncoding: pem })
-  const privateKey = crypto.createPrivateKey(generated.privateKey)
-  return { ...privateKey.export({ format: 'jwk' }), kid: crypto.randomUUID(), use: 'sig', alg: 'RS256', privateKey }
-}
-
+const key = () => generateKey('RS256', 'rsa', { modulusLength: 2048 })
 const [known, unknown] = [key(), key()]
 const { privateKey, ...jwk } = known
 const client = (client_id, redirect_uri) => ({
