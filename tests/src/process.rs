@@ -21,7 +21,7 @@ impl ServerProcess {
         let mut server = Self::spawn(command.stdout(Stdio::piped()));
         let output = server.0.stdout.take().expect("a pipe");
         let (sender, lines) = mpsc::channel();
-        // Also drains the output that nobody waits for, so that the pipe does not block.
+        // Drains the later output too, so that the pipe does not block.
         std::thread::spawn(move || {
             for line in BufReader::new(output).lines().map_while(Result::ok) {
                 let _ = sender.send(line);
