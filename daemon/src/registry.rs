@@ -396,6 +396,16 @@ impl Registry {
         .await;
     }
 
+    /// Waits until every tool is in the catalogue.
+    pub async fn wait_for_all_tools(&self) {
+        self.wait_for(|snapshot| snapshot.compiling().to_vec()).await;
+    }
+
+    /// Waits until the plugin of a called tool is not being compiled.
+    pub async fn wait_for_tool(&self, called: &str) {
+        self.wait_for(|snapshot| snapshot.compiling_plugin(called).into_iter().collect()).await;
+    }
+
     /// Waits until none of the plugins that `needed` returns is being compiled. They are compiled before others.
     pub async fn wait_for(&self, needed: impl Fn(&Snapshot) -> Vec<Namespace>) {
         loop {

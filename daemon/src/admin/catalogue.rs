@@ -46,7 +46,7 @@ impl Admin {
             None => caller.may(Access::Operate)?,
         }
         let registry = &self.parts().registry;
-        registry.wait_for(|snapshot| snapshot.compiling().to_vec()).await;
+        registry.wait_for_all_tools().await;
         let facts = self.catalogue_facts(query.organization.as_ref()).await?;
         list(&registry.snapshot(), &query, &facts).await
     }

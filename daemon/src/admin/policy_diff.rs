@@ -31,7 +31,9 @@ impl Admin {
             None => caller.may(Access::Operate)?,
         }
         let sees_platform = caller.organization.is_none();
-        let before = self.parts().registry.snapshot();
+        let registry = &self.parts().registry;
+        registry.wait_for_all_tools().await;
+        let before = registry.snapshot();
         let sound =
             key.read(text, &before).map_err(|error| error.into_call_error(ErrorType::InvalidPolicy))?;
         let after = before.with_document(sound.replacement);

@@ -133,8 +133,7 @@ impl Dispatcher {
         deadline: Instant,
         stop: Stop<'_>,
     ) -> Result<(), CallError> {
-        let compiled =
-            self.0.registry.wait_for(|snapshot| snapshot.compiling_plugin(&call.tool).into_iter().collect());
+        let compiled = self.0.registry.wait_for_tool(&call.tool);
         tokio::select! {
             biased;
             compiled = timeout_at(deadline, compiled) => compiled.map_err(|_| CallError::new(

@@ -43,7 +43,12 @@ pub async fn get(
 ) -> Result<axum::Json<Explanation>, Problem> {
     let (organization, agent) = (name(&organization)?, name(&agent)?);
     caller.may_own(&organization)?;
-    let snapshot = app.parts().registry.snapshot();
+    let registry = &app.parts().registry;
+    match &query.tool {
+        Some(tool) => registry.wait_for_tool(tool).await,
+        None => registry.wait_for_all_tools().await,
+    }
+    let snapshot = registry.snapshot();
     let rules = snapshot.rules(&organization, &agent).ok_or_else(|| Problem::not_found("agent"))?;
     super::sessions::check_channel(&rules.organization, query.channel.as_deref())?;
     let facts = match &query.session {

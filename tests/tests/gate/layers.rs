@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-use toolgate_tests::{Daemon, Value, json, sample_policy};
+use toolgate_tests::{Daemon, Options, Value, json, sample_policy};
 
 use crate::with_fixture;
 
@@ -121,6 +121,26 @@ fn g7_a_change_of_any_layer_applies_to_open_sessions_at_once() {
     session.call("arithmetic/evaluate", json!({"expression": "1"})).expect_error("TOOL_DISABLED");
     operator.replace("/v1/orgs/acme/policy", &json!({"enabled": "*"})).expect(200);
     assert_eq!(session.call("arithmetic/evaluate", json!({"expression": "1"})).status(), "ok");
+}
+
+#[test]
+fn g16_explanations_and_previews_wait_for_plugins_that_the_first_start_compiles() {
+    let folder = tempfile::tempdir().expect("a folder");
+    // A data folder of its own has no compiled code.
+    let options = Options { data: Some(folder.path().join("data")), ..Options::default() };
+    let daemon = Daemon::start_with(crate::PROGRAM, options);
+    let operator = daemon.operator();
+    operator.make_agent("acme/bot", &json!({"enabled": ["arithmetic/*"]}));
+    let explain = |tool: &str| {
+        let path = format!("/v1/orgs/acme/agents/bot/explain?tool={tool}");
+        operator.get(&path).expect(200).json()["tools"][0].clone()
+    };
+    assert_eq!(explain("files%2Fread")["error_type"], "ACCESS_DENIED");
+    let blocked = json!({"blocked": ["time/*", "arithmetic/evaluate"]});
+    let preview = operator.post("/v1/platform/policy/diff", &blocked).expect(200).json();
+    assert_eq!(preview["agents"][0]["tools"][0]["tool"], "arithmetic/evaluate");
+    assert_eq!(explain("arithmetic%2Fevaluate")["verdict"], "allowed");
+    operator.open_session("acme/bot").call("files/read", json!({"path": "a"})).expect_error("ACCESS_DENIED");
 }
 
 #[test]

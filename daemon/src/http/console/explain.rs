@@ -51,7 +51,7 @@ pub(super) async fn index(
     Filters(query): Filters<Matrix>,
 ) -> Result<Page, Problem> {
     if let Some(own) = &viewer.caller.organization {
-        return matrix(&app, &viewer, own, &uri, &query);
+        return matrix(&app, &viewer, own, &uri, &query).await;
     }
     let names = organizations::names(&app, &viewer, query.cursor.as_deref())?;
     let links = html! {
@@ -71,10 +71,10 @@ pub(super) async fn organization(
     Filters(query): Filters<Matrix>,
 ) -> Result<Page, Problem> {
     let organization = own_organization(&app, &viewer.caller, &organization)?;
-    matrix(&app, &viewer, &organization, &uri, &query)
+    matrix(&app, &viewer, &organization, &uri, &query).await
 }
 
-fn matrix(
+async fn matrix(
     app: &App,
     viewer: &Viewer,
     organization: &Name,
@@ -82,6 +82,7 @@ fn matrix(
     query: &Matrix,
 ) -> Result<Page, Problem> {
     app.admin().expect_own(&viewer.caller, organization)?;
+    app.parts().registry.wait_for_all_tools().await;
     let snapshot = app.parts().registry.snapshot();
     let all: Vec<Name> = snapshot.agents(organization);
     let after = query.after.as_deref().unwrap_or("");
@@ -189,7 +190,7 @@ pub(super) async fn agent(
 ) -> Result<Page, Problem> {
     let title = format!("Explain {}/{}", short(&organization), short(&agent));
     if parameter(&uri, "tool").is_none() {
-        return all_tools(&app, &viewer, (&name(&organization)?, &name(&agent)?), &uri, &query, &title);
+        return all_tools(&app, &viewer, (&name(&organization)?, &name(&agent)?), &uri, &query, &title).await;
     }
     let asked = ExplainQuery { tool: query.tool, channel: query.channel, session: None };
     let caller = Authenticated(Arc::clone(&viewer.caller));
@@ -199,7 +200,7 @@ pub(super) async fn agent(
     Ok(Page::new(&title, one_tool(tool, explanation.channel.as_deref(), &uri)))
 }
 
-fn all_tools(
+async fn all_tools(
     app: &App,
     viewer: &Viewer,
     (organization, agent): (&Name, &Name),
@@ -208,6 +209,7 @@ fn all_tools(
     title: &str,
 ) -> Result<Page, Problem> {
     viewer.caller.may_own(organization)?;
+    app.parts().registry.wait_for_all_tools().await;
     let snapshot = app.parts().registry.snapshot();
     let rules = snapshot.rules(organization, agent).ok_or_else(|| Problem::not_found("agent"))?;
     check_channel(&rules.organization, query.channel.as_deref())?;
