@@ -186,10 +186,11 @@ impl Plugins {
 
     /// Returns one plugin with all its versions.
     pub fn find(&self, key: &PluginKey) -> Result<PluginView, CallError> {
-        match self.0.table.look(key, |entry| entry.map(|entry| self.entry_view(key, entry))) {
-            Some(view) => Ok(self.with_background_loads(key, view)),
+        // Under one lock, so that a load that was installed is not shown as compiling beside its version.
+        self.0.table.look(key, |entry| match entry {
+            Some(entry) => Ok(self.with_background_loads(key, self.entry_view(key, entry))),
             None => self.background_loads(key).pop().ok_or_else(|| not_found(&key.namespace)),
-        }
+        })
     }
 
     /// Returns the warnings about the description of the version in `view`, if that version serves or waits for consent, and about

@@ -9,6 +9,7 @@ use toolgate_api::grant::Grant;
 use toolgate_api::name::{Name, Namespace};
 use toolgate_api::plugin::{GrantAfterApproval, PluginState, PluginView};
 
+use super::background_loads::LoadToken;
 use super::canary::no_serving_version;
 use super::owned::default_grant;
 use super::quarantine::grant_after;
@@ -27,6 +28,8 @@ pub(super) struct PluginChange {
     pub(super) dropped: Vec<FileHandle>,
     /// Whether the grant of an operator stays.
     pub(super) keeps_grant: bool,
+    /// The load that is no longer shown as compiling, once its version is in the table.
+    pub(super) load: Option<LoadToken>,
 }
 
 impl PluginChange {
@@ -36,6 +39,7 @@ impl PluginChange {
         before: Option<&Entry>,
         version: Version,
         canary: Option<CanaryShare>,
+        load: Option<LoadToken>,
     ) -> Result<Self, CallError> {
         let (next, dropped, keeps_grant) = match (before, canary) {
             (None | Some(Entry::Failed(_)), Some(_)) => return Err(no_serving_version(namespace)),
@@ -57,7 +61,7 @@ impl PluginChange {
                 (next, dropped, true)
             }
         };
-        Ok(Self { next, dropped, keeps_grant })
+        Ok(Self { next, dropped, keeps_grant, load })
     }
 }
 
@@ -72,7 +76,7 @@ impl Plugins {
         let _changing = self.0.table.change().await;
         let mut next = self.0.table.history(key)?;
         act(&mut next)?;
-        let change = PluginChange { next, dropped: Vec::new(), keeps_grant: true };
+        let change = PluginChange { next, dropped: Vec::new(), keeps_grant: true, load: None };
         Ok(self.store_and_serve(key, change).await?.0)
     }
 
@@ -82,14 +86,16 @@ impl Plugins {
         key: &PluginKey,
         version: Version,
         canary: Option<CanaryShare>,
+        token: Option<&LoadToken>,
     ) -> Result<PluginView, CallError> {
         // A key may have been revoked since the signature was verified.
         self.check_signer(key.owner.as_ref(), &version)?;
         let digest = version.plugin.digest.clone();
+        let load = token.cloned();
         let change = self
             .0
             .table
-            .look(key, |entry| PluginChange::by_version(&key.namespace, entry, version, canary))?;
+            .look(key, |entry| PluginChange::by_version(&key.namespace, entry, version, canary, load))?;
         let next = change.next.clone();
         let (view, _) = self.store_and_serve(key, change).await?;
         let view = next.view_of_load(&digest, view);
@@ -108,7 +114,7 @@ impl Plugins {
         key: &PluginKey,
         change: PluginChange,
     ) -> Result<(PluginView, GrantAfterApproval), CallError> {
-        let PluginChange { next, dropped, keeps_grant } = change;
+        let PluginChange { next, dropped, keeps_grant, load } = change;
         let stored = self.operators_grant(key).await?;
         let grant = grant_after(stored.is_some(), keeps_grant);
         let granted = stored.filter(|_| keeps_grant);
@@ -121,7 +127,9 @@ impl Plugins {
         if key.owner.is_none() && !keeps_grant {
             lock(&self.0.grants).remove(&key.namespace);
         }
-        self.0.table.put(key, Entry::Ready(next));
+        self.0.table.put_and(key, Entry::Ready(next), || {
+            load.iter().for_each(|load| self.0.background.complete(&key.namespace, load));
+        });
         self.serve(key, Some(plugin));
         drop(checked);
         self.0.files.release_all(dropped).await;

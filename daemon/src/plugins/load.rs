@@ -45,9 +45,8 @@ impl Plugins {
         let file = file.clone().unwrap_or_default();
         let handle = self.0.files.handle(&digest_of(&file));
         let loaded = self.load_file(token, &handle, file, request).await;
-        match &loaded {
-            Ok(_) => self.0.background.complete(&request.namespace, token),
-            Err(_) => self.0.files.release(handle).await,
+        if loaded.is_err() {
+            self.0.files.release(handle).await;
         }
         loaded
     }
@@ -362,7 +361,7 @@ impl Plugins {
         let _changing = self.0.table.change().await;
         token.check()?;
         self.0.table.look(&key, |entry| check_source(entry, &namespace, &version.source))?;
-        self.install_version(&key, version, canary).await
+        self.install_version(&key, version, canary, Some(token)).await
     }
 }
 

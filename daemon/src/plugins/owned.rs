@@ -85,7 +85,7 @@ impl Plugins {
             // Anything may have changed while the file was compiled.
             self.check_owned_place(&key).await?;
             self.check_owned_bounds(&key, &version.plugin.digest, file_bytes, bounds).await?;
-            self.install_version(&PluginKey::from(&key), version, canary).await
+            self.install_version(&PluginKey::from(&key), version, canary, None).await
         };
         let installed = installing.await;
         if installed.is_err() {

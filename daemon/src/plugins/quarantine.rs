@@ -175,7 +175,7 @@ impl Plugins {
         let keeps_grant = approval.keep_grant && key.owner.is_none()
             || asks_for_the_same(&next.serving().descriptor, &waiting.plugin.descriptor);
         let dropped = next.approve(&key.namespace, &approval.digest)?;
-        self.store_and_serve(key, PluginChange { next, dropped, keeps_grant }).await
+        self.store_and_serve(key, PluginChange { next, dropped, keeps_grant, load: None }).await
     }
 }
 

@@ -98,8 +98,14 @@ impl PluginTable {
     }
 
     pub(super) fn put(&self, key: &PluginKey, entry: Entry) {
+        self.put_and(key, entry, || ());
+    }
+
+    /// Puts an entry, and calls `act` before anything else looks at the table.
+    pub(super) fn put_and(&self, key: &PluginKey, entry: Entry, act: impl FnOnce()) {
         let mut entries = lock(&self.entries);
         let before = entries.entry(key.owner.clone()).or_default().insert(key.namespace.clone(), entry);
+        act();
         drop(entries);
         drop(before);
     }
