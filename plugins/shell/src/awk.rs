@@ -41,8 +41,7 @@ const OFMT: usize = 12;
 const ENVIRON: usize = 13;
 
 pub fn awk(call: &mut Call<'_>) -> Outcome {
-    let options =
-        call.options("F:v:f:", &[("field-separator", 'F'), ("assign", 'v'), ("file", 'f')], true)?;
+    let options = call.options("F:v:f:", "field-separator=F assign=v file=f", true)?;
     let mut arguments = options.rest.clone();
     let mut source = String::new();
     for path in options.values('f') {

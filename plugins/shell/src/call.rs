@@ -37,6 +37,11 @@ impl Options {
     pub fn values(&self, flag: char) -> impl Iterator<Item = &str> {
         self.flags.iter().filter(move |(found, _)| *found == flag).map(|(_, value)| value.as_str())
     }
+
+    /// The other arguments as paths, or `-` for the input where there are none.
+    pub fn paths(&self) -> Vec<String> {
+        paths_or_input(&self.rest)
+    }
 }
 
 impl<'s> Call<'s> {
@@ -44,9 +49,9 @@ impl<'s> Call<'s> {
         Self { shell, name, arguments, io, pending: Vec::new() }
     }
 
-    /// Reads options. `known` has a letter for each, with a colon if it takes a value; `long` are names for letters.
-    /// With `stops`, options end at the first other argument.
-    pub fn options(&self, known: &str, long: &[(&str, char)], stops: bool) -> Outcome<Options> {
+    /// Reads options. `known` has a letter for each, with a colon if it takes a value; `long` has names for letters, as
+    /// `lines=n bytes=c`. With `stops`, options end at the first other argument.
+    pub fn options(&self, known: &str, long: &str, stops: bool) -> Outcome<Options> {
         let mut options = Options { flags: Vec::new(), rest: Vec::new() };
         let takes_value = |flag: char| known.split_once(flag).is_some_and(|(_, rest)| rest.starts_with(':'));
         let mut arguments = self.arguments.iter();
@@ -58,15 +63,15 @@ impl<'s> Call<'s> {
             if let Some(name) = argument.strip_prefix("--") {
                 let (name, value) =
                     name.split_once('=').map_or((name, None), |(name, value)| (name, Some(value)));
-                let Some((_, flag)) = long.iter().find(|(long, _)| *long == name) else {
+                let Some((_, flag)) = long_options(long).find(|(long, _)| *long == name) else {
                     return Err(self.unknown(argument, known, long));
                 };
                 let value = match value {
                     Some(value) => value.to_owned(),
-                    None if takes_value(*flag) => self.next_value(argument, &mut arguments)?,
+                    None if takes_value(flag) => self.next_value(argument, &mut arguments)?,
                     None => String::new(),
                 };
-                options.flags.push((*flag, value));
+                options.flags.push((flag, value));
             } else if let Some(letters) = argument.strip_prefix('-').filter(|letters| !letters.is_empty()) {
                 for (index, letter) in letters.char_indices() {
                     if letter == ':' || !known.contains(letter) {
@@ -99,7 +104,7 @@ impl<'s> Call<'s> {
         arguments.next().cloned().ok_or_else(|| Stop::Fail(2, format!("option `{option}` needs a value")))
     }
 
-    fn unknown(&self, option: &str, known: &str, long: &[(&str, char)]) -> Stop {
+    fn unknown(&self, option: &str, known: &str, long: &str) -> Stop {
         let letters = known
             .chars()
             .filter(|letter| *letter != ':' && !letter.is_ascii_uppercase() || known.contains(*letter));
@@ -107,7 +112,7 @@ impl<'s> Call<'s> {
             .filter(|letter| *letter != ':' && letter.is_ascii_graphic())
             .map(|letter| format!("-{letter}"))
             .collect();
-        names.extend(long.iter().map(|(name, _)| format!("--{name}")));
+        names.extend(long_options(long).map(|(name, _)| format!("--{name}")));
         let status = if matches!(self.name, "grep" | "ls" | "sort" | "diff" | "awk") { 2 } else { 1 };
         Stop::Fail(
             status,
@@ -162,14 +167,12 @@ impl<'s> Call<'s> {
 
     /// Reads all files, or the input where there are none. Files that cannot be read are complained of.
     pub fn read_inputs(&mut self, paths: &[String]) -> Outcome<(Vec<NamedInput>, bool)> {
-        let stdin = ["-".to_owned()];
-        let paths = if paths.is_empty() { &stdin } else { paths };
         let (mut inputs, mut is_complete) = (Vec::new(), true);
-        for path in paths {
-            match self.read(path) {
-                Ok(bytes) => inputs.push((path.clone(), bytes)),
+        for path in paths_or_input(paths) {
+            match self.read(&path) {
+                Ok(bytes) => inputs.push((path, bytes)),
                 Err(error) => {
-                    self.complain_of(path, &error)?;
+                    self.complain_of(&path, &error)?;
                     is_complete = false;
                 }
             }
@@ -180,6 +183,19 @@ impl<'s> Call<'s> {
     pub fn place(&self, path: &str) -> std::io::Result<std::path::PathBuf> {
         self.shell.files.resolve(&self.shell.state.current, path)
     }
+}
+
+/// The names of long options and their letters, from a text such as `lines=n bytes=c`.
+pub fn long_options(names: &str) -> impl Iterator<Item = (&str, char)> {
+    names.split_whitespace().filter_map(|option| {
+        let (name, letter) = option.split_once('=')?;
+        Some((name, letter.chars().next()?))
+    })
+}
+
+/// The paths, or `-` for the input where there are none.
+pub fn paths_or_input(paths: &[String]) -> Vec<String> {
+    if paths.is_empty() { vec!["-".to_owned()] } else { paths.to_vec() }
 }
 
 /// The lines of a text, each with its newline.

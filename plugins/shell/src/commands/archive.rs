@@ -29,9 +29,8 @@ fn decompress(bytes: &[u8]) -> std::io::Result<Vec<u8>> {
 
 /// `gzip`, `gunzip` and `zcat`
 pub fn gzip(call: &mut Call<'_>) -> Outcome {
-    let long =
-        [("decompress", 'd'), ("stdout", 'c'), ("keep", 'k'), ("force", 'f'), ("best", '9'), ("fast", '1')];
-    let options = call.options("dckfnqv123456789", &long, false)?;
+    let long = "decompress=d stdout=c keep=k force=f best=9 fast=1";
+    let options = call.options("dckfnqv123456789", long, false)?;
     let unpacks = options.has('d') || call.name != "gzip";
     let level =
         ('1'..='9').rev().find(|level| options.has(*level)).and_then(|level| level.to_digit(10)).unwrap_or(6);
@@ -130,19 +129,9 @@ fn read_options(call: &Call<'_>) -> Outcome<Tar> {
             None => words.push(word),
         }
     }
-    let long = [
-        ("create", 'c'),
-        ("extract", 'x'),
-        ("list", 't'),
-        ("gzip", 'z'),
-        ("file", 'f'),
-        ("directory", 'C'),
-        ("verbose", 'v'),
-        ("exclude", 'E'),
-        ("strip-components", 'S'),
-    ];
+    let long = "create=c extract=x list=t gzip=z file=f directory=C verbose=v exclude=E strip-components=S";
     let mut shell = crate::shell::Shell::new(call.shell.files.clone());
-    let options = Call::new(&mut shell, "tar", &words, call.io).options("cxtzf:C:vE:S:p", &long, false)?;
+    let options = Call::new(&mut shell, "tar", &words, call.io).options("cxtzf:C:vE:S:p", long, false)?;
     let Some(mode) = ['c', 'x', 't'].into_iter().find(|mode| options.has(*mode)) else {
         return fail("one of -c, -x and -t is needed");
     };

@@ -20,7 +20,7 @@ pub fn no(_: &mut Call<'_>) -> Outcome {
 
 /// `timeout`: the deadline of the call ends a command that takes too long.
 pub fn timeout(call: &mut Call<'_>) -> Outcome {
-    let options = call.options("k:s:v", &[("kill-after", 'k'), ("signal", 's')], true)?;
+    let options = call.options("k:s:v", "kill-after=k signal=s", true)?;
     let [duration, name, arguments @ ..] = options.rest.as_slice() else {
         return fail("needs a time and a command");
     };
@@ -227,7 +227,7 @@ pub fn source(call: &mut Call<'_>) -> Outcome {
 
 /// `bash` and `sh`, with `-c`, a file, or a script from the input.
 pub fn bash(call: &mut Call<'_>) -> Outcome {
-    let options = call.options("ceuxfEno:", &[], true)?;
+    let options = call.options("ceuxfEno:", "", true)?;
     let mut settings = Options::default();
     for (flag, name) in options.flags.iter().filter(|(flag, _)| !matches!(flag, 'c' | 'n')) {
         declare::set_option(&mut settings, *flag, name, true)?;
@@ -328,7 +328,7 @@ pub fn env(call: &mut Call<'_>) -> Outcome {
         }
         return Ok(status);
     }
-    let options = call.options("iu:", &[("ignore-environment", 'i'), ("unset", 'u')], true)?;
+    let options = call.options("iu:", "ignore-environment=i unset=u", true)?;
     let mut scope: HashMap<String, Rc<Variable>> = HashMap::new();
     let assignments = options.rest.iter().take_while(|word| word.contains('=')).count();
     if options.has('i') {

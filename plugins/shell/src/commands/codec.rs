@@ -9,7 +9,7 @@ use crate::call::{Call, lines, text_of};
 use crate::shell::{Outcome, fail};
 
 pub fn base64(call: &mut Call<'_>) -> Outcome {
-    let options = call.options("dDiw:", &[("decode", 'd'), ("wrap", 'w'), ("ignore-garbage", 'i')], false)?;
+    let options = call.options("dDiw:", "decode=d wrap=w ignore-garbage=i", false)?;
     let path = options.rest.first().map_or("-", String::as_str);
     let bytes = call.read_or_fail(path, 1)?;
     let config = GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent);
@@ -35,7 +35,7 @@ pub fn base64(call: &mut Call<'_>) -> Outcome {
 }
 
 pub fn sha256(call: &mut Call<'_>) -> Outcome {
-    let options = call.options("cbt", &[("check", 'c'), ("quiet", 'q'), ("status", 's')], false)?;
+    let options = call.options("cbt", "check=c quiet=q status=s", false)?;
     let stdin = ["-".to_owned()];
     let paths = if options.rest.is_empty() { &stdin[..] } else { &options.rest };
     let mut status = 0;

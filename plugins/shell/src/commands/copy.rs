@@ -15,17 +15,8 @@ const MAX_DEPTH: u32 = 64;
 pub fn copy(call: &mut Call<'_>) -> Outcome {
     let is_move = call.name == "mv";
     let known = if is_move { "fnvt:T" } else { "rRapfnvt:T" };
-    let options = call.options(
-        known,
-        &[
-            ("recursive", 'r'),
-            ("force", 'f'),
-            ("no-clobber", 'n'),
-            ("verbose", 'v'),
-            ("target-directory", 't'),
-        ],
-        false,
-    )?;
+    let options =
+        call.options(known, "recursive=r force=f no-clobber=n verbose=v target-directory=t", false)?;
     let (sources, target) = match (options.value('t'), options.rest.split_last()) {
         (Some(target), _) => (options.rest.as_slice(), target.to_owned()),
         (None, Some((target, sources))) if !sources.is_empty() => (sources, target.clone()),
@@ -127,8 +118,7 @@ fn copy_folder(from: &Path, to: &Path, depth: u32) -> std::io::Result<()> {
 }
 
 pub fn remove(call: &mut Call<'_>) -> Outcome {
-    let options =
-        call.options("rRfvd", &[("recursive", 'r'), ("force", 'f'), ("verbose", 'v'), ("dir", 'd')], false)?;
+    let options = call.options("rRfvd", "recursive=r force=f verbose=v dir=d", false)?;
     let is_recursive = options.has('r') || options.has('R');
     if options.rest.is_empty() && !options.has('f') {
         return fail("missing operand");
@@ -163,7 +153,7 @@ pub fn remove(call: &mut Call<'_>) -> Outcome {
 }
 
 pub fn remove_folder(call: &mut Call<'_>) -> Outcome {
-    let options = call.options("p", &[], false)?;
+    let options = call.options("p", "", false)?;
     let mut status = 0;
     for path in &options.rest {
         keep_root(call, path)?;
@@ -177,7 +167,7 @@ pub fn remove_folder(call: &mut Call<'_>) -> Outcome {
 
 /// `mkdir`
 pub fn make_folder(call: &mut Call<'_>) -> Outcome {
-    let options = call.options("pvm:", &[("parents", 'p'), ("verbose", 'v')], false)?;
+    let options = call.options("pvm:", "parents=p verbose=v", false)?;
     if options.rest.is_empty() {
         return fail("missing operand");
     }
@@ -201,7 +191,7 @@ pub fn make_folder(call: &mut Call<'_>) -> Outcome {
 }
 
 pub fn touch(call: &mut Call<'_>) -> Outcome {
-    let options = call.options("acmd:", &[("no-create", 'c'), ("date", 'd')], false)?;
+    let options = call.options("acmd:", "no-create=c date=d", false)?;
     let time = match options.value('d') {
         Some(text) => super::date::to_system(super::date::parse(text)?),
         None => std::time::SystemTime::now(),
@@ -237,7 +227,7 @@ pub fn chmod(call: &mut Call<'_>) -> Outcome {
 
 /// `mktemp`, whose files are in the workspace too.
 pub fn make_temporary(call: &mut Call<'_>) -> Outcome {
-    let options = call.options("dt", &[("directory", 'd')], false)?;
+    let options = call.options("dt", "directory=d", false)?;
     let template = options.rest.first().map_or("tmp.XXXXXXXXXX", String::as_str);
     let kept = template.trim_end_matches('X');
     let signs = b"abcdefghijklmnopqrstuvwxyz0123456789";

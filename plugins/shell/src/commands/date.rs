@@ -19,7 +19,7 @@ pub fn date(call: &mut Call<'_>) -> Outcome {
         .collect();
     let options = Call::new(call.shell, "date", &arguments, call.io).options(
         "ud:r:I:R",
-        &[("utc", 'u'), ("date", 'd'), ("reference", 'r'), ("iso-8601", 'I')],
+        "utc=u date=d reference=r iso-8601=I",
         false,
     )?;
     let time = match (options.value('d'), options.value('r')) {

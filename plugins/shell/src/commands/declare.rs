@@ -9,7 +9,7 @@ use crate::stream::Channel;
 
 /// `declare`, `local`, `export` and `readonly`
 pub fn declare(call: &mut Call<'_>) -> Outcome {
-    let options = call.options("aAirxpngfF", &[], false)?;
+    let options = call.options("aAirxpngfF", "", false)?;
     if options.has('p') || options.rest.is_empty() {
         return print(call, &options.rest);
     }
@@ -118,7 +118,7 @@ fn print(call: &mut Call<'_>, names: &[String]) -> Outcome {
 }
 
 pub fn unset(call: &mut Call<'_>) -> Outcome {
-    let options = call.options("vf", &[], false)?;
+    let options = call.options("vf", "", false)?;
     for name in &options.rest {
         if let Some((name, key)) = name.split_once('[') {
             let key = key.trim_end_matches(']');
@@ -202,7 +202,7 @@ fn refuse_option(option: &str, supported: &str) -> Outcome<()> {
 }
 
 pub fn shopt(call: &mut Call<'_>) -> Outcome {
-    let given = call.options("suq", &[], false)?;
+    let given = call.options("suq", "", false)?;
     let is_on = given.has('s');
     let options = &mut call.shell.state.options;
     for name in &given.rest {
@@ -226,7 +226,7 @@ pub fn shopt(call: &mut Call<'_>) -> Outcome {
 
 /// Reads a line into variables.
 pub fn read(call: &mut Call<'_>) -> Outcome {
-    let options = call.options("ra:d:n:p:st:eu:", &[], false)?;
+    let options = call.options("ra:d:n:p:st:eu:", "", false)?;
     let is_raw = options.has('r');
     let end = options.value('d').map_or(b'\n', |text| text.bytes().next().unwrap_or(0));
     let input = match options.value('u') {
@@ -312,7 +312,7 @@ fn split(line: &str, separators: &str, most: usize, is_raw: bool) -> Vec<String>
 
 /// `mapfile` and `readarray`
 pub fn mapfile(call: &mut Call<'_>) -> Outcome {
-    let options = call.options("td:n:s:", &[], false)?;
+    let options = call.options("td:n:s:", "", false)?;
     let number = |flag: char| match options.value(flag) {
         None => Ok(0),
         Some(text) => text.parse::<usize>().or_else(|_| fail(format!("{text}: invalid number of lines"))),

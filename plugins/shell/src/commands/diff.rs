@@ -10,19 +10,9 @@ use crate::shell::{Outcome, Stop};
 const MAX_DEPTH: u32 = 64;
 
 pub fn diff(call: &mut Call<'_>) -> Outcome {
-    let long = [
-        ("unified", 'u'),
-        ("brief", 'q'),
-        ("recursive", 'r'),
-        ("ignore-case", 'i'),
-        ("ignore-all-space", 'w'),
-        ("ignore-space-change", 'b'),
-        ("ignore-blank-lines", 'B'),
-        ("new-file", 'N'),
-        ("report-identical-files", 's'),
-        ("text", 'a'),
-    ];
-    let options = call.options("uU:qriwbBNsa", &long, false)?;
+    let long = "unified=u brief=q recursive=r ignore-case=i ignore-all-space=w ignore-space-change=b \
+        ignore-blank-lines=B new-file=N report-identical-files=s text=a";
+    let options = call.options("uU:qriwbBNsa", long, false)?;
     let [left, right] = options.rest.as_slice() else {
         return Err(Stop::Fail(2, "needs two files".to_owned()));
     };
@@ -211,7 +201,7 @@ fn normal(call: &mut Call<'_>, change: &DiffOp, old: &[String], new: &[String]) 
 }
 
 pub fn cmp(call: &mut Call<'_>) -> Outcome {
-    let options = call.options("sl", &[("silent", 's'), ("quiet", 's')], false)?;
+    let options = call.options("sl", "silent=s quiet=s", false)?;
     let [left, right] = options.rest.as_slice() else {
         return Err(Stop::Fail(2, "needs two files".to_owned()));
     };

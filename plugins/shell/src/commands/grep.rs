@@ -10,37 +10,11 @@ const INCLUDE: char = '\u{e000}';
 const EXCLUDE: char = '\u{e001}';
 const EXCLUDE_FOLDER: char = '\u{e002}';
 
-const LONG: [(&str, char); 29] = [
-    ("ignore-case", 'i'),
-    ("invert-match", 'v'),
-    ("count", 'c'),
-    ("line-number", 'n'),
-    ("files-with-matches", 'l'),
-    ("only-matching", 'o'),
-    ("quiet", 'q'),
-    ("silent", 'q'),
-    ("recursive", 'r'),
-    ("word-regexp", 'w'),
-    ("line-regexp", 'x'),
-    ("extended-regexp", 'E'),
-    ("fixed-strings", 'F'),
-    ("perl-regexp", 'P'),
-    ("regexp", 'e'),
-    ("file", 'f'),
-    ("max-count", 'm'),
-    ("after-context", 'A'),
-    ("before-context", 'B'),
-    ("context", 'C'),
-    ("no-filename", 'h'),
-    ("with-filename", 'H'),
-    ("no-messages", 's'),
-    ("include", INCLUDE),
-    ("exclude", EXCLUDE),
-    ("exclude-dir", EXCLUDE_FOLDER),
-    ("files-without-match", 'L'),
-    ("color", 'Y'),
-    ("text", 'a'),
-];
+const LONG: &str = "ignore-case=i invert-match=v count=c line-number=n files-with-matches=l only-matching=o quiet=q \
+    silent=q recursive=r word-regexp=w line-regexp=x extended-regexp=E fixed-strings=F perl-regexp=P \
+    regexp=e file=f max-count=m after-context=A before-context=B context=C no-filename=h \
+    with-filename=H no-messages=s include=\u{e000} exclude=\u{e001} exclude-dir=\u{e002} \
+    files-without-match=L color=Y text=a";
 
 struct Search {
     patterns: Vec<Regular>,
@@ -53,7 +27,7 @@ struct Search {
 
 pub fn grep(call: &mut Call<'_>) -> Outcome {
     let mut options =
-        call.options("ivcnloqrRwxEFGPe:f:m:A:B:C:hHsaLIY\u{e000}:\u{e001}:\u{e002}:", &LONG, false)?;
+        call.options("ivcnloqrRwxEFGPe:f:m:A:B:C:hHsaLIY\u{e000}:\u{e001}:\u{e002}:", LONG, false)?;
     let flavor = flavor(call.name, &options);
     let patterns = patterns(call, &mut options, flavor)?;
     let is_recursive = options.has('r') || options.has('R');

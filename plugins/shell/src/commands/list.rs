@@ -27,16 +27,8 @@ impl Entry {
 }
 
 pub fn list(call: &mut Call<'_>) -> Outcome {
-    let long = [
-        ("all", 'a'),
-        ("almost-all", 'A'),
-        ("recursive", 'R'),
-        ("reverse", 'r'),
-        ("directory", 'd'),
-        ("human-readable", 'h'),
-        ("classify", 'F'),
-    ];
-    let options = call.options("aA1lRrtSdhFpC", &long, false)?;
+    let long = "all=a almost-all=A recursive=R reverse=r directory=d human-readable=h classify=F";
+    let options = call.options("aA1lRrtSdhFpC", long, false)?;
     let here = [".".to_owned()];
     let paths = if options.rest.is_empty() { &here[..] } else { &options.rest };
     let (mut files, mut folders, mut status) = (Vec::new(), Vec::new(), 0);

@@ -19,19 +19,10 @@ struct Hunk {
     new: Vec<String>,
 }
 
-const LONG: [(&str, char); 8] = [
-    ("strip", 'p'),
-    ("reverse", 'R'),
-    ("input", 'i'),
-    ("dry-run", 'D'),
-    ("forward", 'N'),
-    ("silent", 's'),
-    ("output", 'o'),
-    ("directory", 'd'),
-];
+const LONG: &str = "strip=p reverse=R input=i dry-run=D forward=N silent=s output=o directory=d";
 
 pub fn patch(call: &mut Call<'_>) -> Outcome {
-    let options = call.options("p:Ri:Nsfd:Do:", &LONG, false)?;
+    let options = call.options("p:Ri:Nsfd:Do:", LONG, false)?;
     let source = options.value('i').or(options.rest.get(1).map(String::as_str)).unwrap_or("-").to_owned();
     let text = text_of(&call.read_or_fail(&source, 2)?);
     let patches = parse(&text, options.has('R'))?;

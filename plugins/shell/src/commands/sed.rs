@@ -87,18 +87,11 @@ struct Machine<'c, 's> {
     written: Vec<(String, Vec<u8>)>,
 }
 
-const LONG: [(&str, char); 6] = [
-    ("quiet", 'n'),
-    ("silent", 'n'),
-    ("expression", 'e'),
-    ("file", 'f'),
-    ("regexp-extended", 'E'),
-    ("separate", 's'),
-];
+const LONG: &str = "quiet=n silent=n expression=e file=f regexp-extended=E separate=s";
 
 pub fn sed(call: &mut Call<'_>) -> Outcome {
     let (in_place, arguments) = take_in_place(call.arguments)?;
-    let options = Call::new(call.shell, "sed", &arguments, call.io).options("nErse:f:u", &LONG, false)?;
+    let options = Call::new(call.shell, "sed", &arguments, call.io).options("nErse:f:u", LONG, false)?;
     let mut scripts = Vec::new();
     for (flag, value) in &options.flags {
         match flag {

@@ -182,22 +182,11 @@ fn fields(line: &[u8], separator: Option<u8>) -> Vec<(usize, usize)> {
     fields
 }
 
-const SORT_LONG: [(&str, char); 11] = [
-    ("numeric-sort", 'n'),
-    ("reverse", 'r'),
-    ("unique", 'u'),
-    ("key", 'k'),
-    ("field-separator", 't'),
-    ("output", 'o'),
-    ("version-sort", 'V'),
-    ("human-numeric-sort", 'h'),
-    ("ignore-case", 'f'),
-    ("stable", 's'),
-    ("check", 'c'),
-];
+const SORT_LONG: &str = "numeric-sort=n reverse=r unique=u key=k field-separator=t output=o version-sort=V \
+    human-numeric-sort=h ignore-case=f stable=s check=c";
 
 pub fn sort(call: &mut Call<'_>) -> Outcome {
-    let options = call.options("nghVfdbruszck:t:o:", &SORT_LONG, false)?;
+    let options = call.options("nghVfdbruszck:t:o:", SORT_LONG, false)?;
     let mut rules = Rules::default();
     options.flags.iter().filter(|(flag, _)| *flag != 'k').for_each(|(flag, _)| {
         rules.add(*flag);
@@ -254,9 +243,8 @@ pub fn sort(call: &mut Call<'_>) -> Outcome {
 }
 
 pub fn uniq(call: &mut Call<'_>) -> Outcome {
-    let long =
-        [("count", 'c'), ("repeated", 'd'), ("unique", 'u'), ("ignore-case", 'i'), ("skip-fields", 'f')];
-    let options = call.options("cdui f:s:w:", &long, false)?;
+    let long = "count=c repeated=d unique=u ignore-case=i skip-fields=f";
+    let options = call.options("cdui f:s:w:", long, false)?;
     let skipped = |flag| options.value(flag).and_then(|count| count.parse::<usize>().ok());
     let (skipped_fields, skipped_signs, width) =
         (skipped('f').unwrap_or(0), skipped('s').unwrap_or(0), skipped('w').unwrap_or(usize::MAX));
@@ -300,7 +288,7 @@ pub fn uniq(call: &mut Call<'_>) -> Outcome {
 }
 
 pub fn comm(call: &mut Call<'_>) -> Outcome {
-    let options = call.options("123", &[], false)?;
+    let options = call.options("123", "", false)?;
     let [left, right] = options.rest.as_slice() else { return fail("needs two files") };
     let (left, right) = (call.read_or_fail(left, 1)?, call.read_or_fail(right, 1)?);
     let mut left = lines(&left).map(chomp).peekable();
@@ -331,7 +319,7 @@ pub fn comm(call: &mut Call<'_>) -> Outcome {
 }
 
 pub fn paste(call: &mut Call<'_>) -> Outcome {
-    let options = call.options("d:s", &[("delimiters", 'd'), ("serial", 's')], false)?;
+    let options = call.options("d:s", "delimiters=d serial=s", false)?;
     let delimiters: Vec<char> =
         crate::escape::decode(options.value('d').unwrap_or("\t"), crate::escape::Kind::Shell)
             .0

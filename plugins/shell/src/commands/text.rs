@@ -5,16 +5,9 @@ use crate::shell::{Outcome, Stop, fail};
 use crate::stream::Output;
 
 pub fn cat(call: &mut Call<'_>) -> Outcome {
-    let long = [
-        ("number", 'n'),
-        ("number-nonblank", 'b'),
-        ("squeeze-blank", 's'),
-        ("show-all", 'A'),
-        ("show-ends", 'E'),
-        ("show-tabs", 'T'),
-        ("show-nonprinting", 'v'),
-    ];
-    let options = call.options("nbsAETvetu", &long, false)?;
+    let long =
+        "number=n number-nonblank=b squeeze-blank=s show-all=A show-ends=E show-tabs=T show-nonprinting=v";
+    let options = call.options("nbsAETvetu", long, false)?;
     let any = |flags: &str| flags.chars().any(|flag| options.has(flag));
     let (marks_ends, marks_tabs, marks_signs) = (any("AEe"), any("ATt"), any("Avet"));
     let (inputs, is_complete) = call.read_inputs(&options.rest)?;
@@ -96,11 +89,8 @@ fn count_of(text: &str) -> Outcome<usize> {
 
 pub fn head(call: &mut Call<'_>) -> Outcome {
     let arguments = with_count(call.arguments);
-    let options = Call::new(call.shell, call.name, &arguments, call.io).options(
-        "n:c:qv",
-        &[("lines", 'n'), ("bytes", 'c')],
-        false,
-    )?;
+    let options =
+        Call::new(call.shell, call.name, &arguments, call.io).options("n:c:qv", "lines=n bytes=c", false)?;
     let by_bytes = options.has('c');
     let text = options.value(if by_bytes { 'c' } else { 'n' }).unwrap_or("10");
     let count = count_of(text)?;
@@ -143,11 +133,8 @@ pub fn head(call: &mut Call<'_>) -> Outcome {
 
 pub fn tail(call: &mut Call<'_>) -> Outcome {
     let arguments = with_count(call.arguments);
-    let options = Call::new(call.shell, call.name, &arguments, call.io).options(
-        "n:c:qvf",
-        &[("lines", 'n'), ("bytes", 'c')],
-        false,
-    )?;
+    let options =
+        Call::new(call.shell, call.name, &arguments, call.io).options("n:c:qvf", "lines=n bytes=c", false)?;
     if options.has('f') {
         return fail("option `-f` is not supported by this shell: -n -c -q -v are");
     }
@@ -178,8 +165,8 @@ pub fn tail(call: &mut Call<'_>) -> Outcome {
 
 /// `wc`
 pub fn count(call: &mut Call<'_>) -> Outcome {
-    let long = [("lines", 'l'), ("words", 'w'), ("bytes", 'c'), ("chars", 'm'), ("max-line-length", 'L')];
-    let options = call.options("lwcmL", &long, false)?;
+    let long = "lines=l words=w bytes=c chars=m max-line-length=L";
+    let options = call.options("lwcmL", long, false)?;
     let kinds: Vec<char> = "lwmcL".chars().filter(|kind| options.has(*kind)).collect();
     let kinds = if kinds.is_empty() { vec!['l', 'w', 'c'] } else { kinds };
     let (inputs, is_complete) = call.read_inputs(&options.rest)?;
@@ -244,16 +231,8 @@ fn ranges(list: &str) -> Outcome<Vec<(usize, usize)>> {
 }
 
 pub fn cut(call: &mut Call<'_>) -> Outcome {
-    let long = [
-        ("fields", 'f'),
-        ("delimiter", 'd'),
-        ("characters", 'c'),
-        ("bytes", 'b'),
-        ("only-delimited", 's'),
-        ("output-delimiter", 'o'),
-        ("complement", 'C'),
-    ];
-    let options = call.options("f:d:c:b:so:C", &long, false)?;
+    let long = "fields=f delimiter=d characters=c bytes=b only-delimited=s output-delimiter=o complement=C";
+    let options = call.options("f:d:c:b:so:C", long, false)?;
     let list = options.value('f').or(options.value('c')).or(options.value('b'));
     let Some(list) = list else {
         return fail("you must specify a list of bytes, characters, or fields: -b, -c or -f");
@@ -294,7 +273,7 @@ pub fn cut(call: &mut Call<'_>) -> Outcome {
 }
 
 pub fn tee(call: &mut Call<'_>) -> Outcome {
-    let options = call.options("a", &[("append", 'a')], false)?;
+    let options = call.options("a", "append=a", false)?;
     let bytes = call.io.input.read_all();
     let mut status = 0;
     for path in &options.rest {
@@ -387,7 +366,7 @@ fn format_number(format: &str, value: f64) -> Outcome<String> {
 }
 
 pub fn basename(call: &mut Call<'_>) -> Outcome {
-    let options = call.options("as:", &[("multiple", 'a'), ("suffix", 's')], false)?;
+    let options = call.options("as:", "multiple=a suffix=s", false)?;
     let is_many = options.has('a') || options.has('s');
     let Some(first) = options.rest.first() else { return fail("missing operand") };
     let suffix = options
@@ -428,7 +407,7 @@ pub fn dirname(call: &mut Call<'_>) -> Outcome {
 
 /// `realpath`, and `readlink`, which without an option prints the target of a link: there are none.
 pub fn realpath(call: &mut Call<'_>) -> Outcome {
-    let options = call.options("emsf", &[], false)?;
+    let options = call.options("emsf", "", false)?;
     if call.name == "readlink" && options.flags.is_empty() {
         return Ok(1);
     }
@@ -463,7 +442,7 @@ pub fn reverse_lines(call: &mut Call<'_>) -> Outcome {
 
 /// `nl`
 pub fn number(call: &mut Call<'_>) -> Outcome {
-    let options = call.options("b:w:s:n:", &[], false)?;
+    let options = call.options("b:w:s:n:", "", false)?;
     let all = options.value('b') == Some("a");
     let width: usize = options.value('w').and_then(|width| width.parse().ok()).unwrap_or(6).min(100);
     let separator = options.value('s').unwrap_or("\t").to_owned();

@@ -5,8 +5,8 @@ use crate::escape::{self, Kind};
 use crate::shell::{Outcome, fail};
 
 pub fn translate(call: &mut Call<'_>) -> Outcome {
-    let long = [("delete", 'd'), ("squeeze-repeats", 's'), ("complement", 'c')];
-    let options = call.options("dscC", &long, true)?;
+    let long = "delete=d squeeze-repeats=s complement=c";
+    let options = call.options("dscC", long, true)?;
     let (deletes, squeezes) = (options.has('d'), options.has('s'));
     let sets: Vec<Vec<char>> = options.rest.iter().map(|text| signs(text)).collect::<Outcome<_>>()?;
     let (first, second) = match sets.as_slice() {

@@ -7,17 +7,10 @@ use crate::stream::{Input, Streams};
 /// Arguments of one call.
 const MAX_ARGUMENTS: usize = 5_000;
 
-const LONG: [(&str, char); 6] = [
-    ("null", '0'),
-    ("no-run-if-empty", 'r'),
-    ("max-args", 'n'),
-    ("delimiter", 'd'),
-    ("replace", 'I'),
-    ("max-procs", 'P'),
-];
+const LONG: &str = "null=0 no-run-if-empty=r max-args=n delimiter=d replace=I max-procs=P";
 
 pub fn xargs(call: &mut Call<'_>) -> Outcome {
-    let options = call.options("0rn:I:d:L:tP:", &LONG, true)?;
+    let options = call.options("0rn:I:d:L:tP:", LONG, true)?;
     let input = text_of(&call.io.input.read_all());
     let by_lines = options.has('I') || options.has('L');
     let words: Vec<String> = if options.has('0') {
