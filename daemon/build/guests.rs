@@ -87,7 +87,7 @@ fn watch(path: &Path) {
     println!("cargo::rerun-if-changed={}", path.display());
 }
 
-/// The names of the packages in a folder, sorted. A missing folder has none.
+/// The names of the packages in a folder, sorted, without libraries that guests share. A missing folder has none.
 fn packages(folder: &Path) -> Result<Vec<String>> {
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
@@ -97,11 +97,9 @@ fn packages(folder: &Path) -> Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in entries {
         let path = entry?.path();
-        if let (true, Some(name)) =
-            (path.join("Cargo.toml").is_file(), path.file_name().and_then(OsStr::to_str))
-        {
-            names.push(name.to_owned());
-        }
+        let is_guest =
+            fs::read_to_string(path.join("Cargo.toml")).is_ok_and(|manifest| manifest.contains("\"cdylib\""));
+        names.extend(path.file_name().and_then(OsStr::to_str).filter(|_| is_guest).map(str::to_owned));
     }
     names.sort();
     Ok(names)

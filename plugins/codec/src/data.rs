@@ -1,19 +1,12 @@
 //! Bytes as text, and text as bytes.
 
-use base64::DecodeError;
-use base64::alphabet::{STANDARD, URL_SAFE};
-use base64::engine::{DecodePaddingMode, Engine, GeneralPurpose, GeneralPurposeConfig};
+use formats::base64::{self, DecodeError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toolgate_sdk::Error;
 
 /// A result stays well under what a call may give, also where every byte of it is escaped.
 pub const MAX_BYTES: usize = 128 * 1024;
-
-const PADDED: GeneralPurposeConfig = GeneralPurposeConfig::new();
-const UNPADDED: GeneralPurposeConfig = GeneralPurposeConfig::new().with_encode_padding(false);
-const LENIENT: GeneralPurposeConfig =
-    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent);
 
 /// How bytes are written in a text.
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -69,8 +62,9 @@ pub fn check_size(bytes: usize, name: &str) -> Result<(), Error> {
 }
 
 pub fn write_base64(bytes: &[u8], for_urls: bool, padding: bool) -> String {
-    let alphabet = if for_urls { &URL_SAFE } else { &STANDARD };
-    GeneralPurpose::new(alphabet, if padding { PADDED } else { UNPADDED }).encode(bytes)
+    let encoded = base64::encode(bytes);
+    let encoded = if for_urls { encoded.replace('+', "-").replace('/', "_") } else { encoded };
+    if padding { encoded } else { encoded.trim_end_matches('=').to_owned() }
 }
 
 /// Reads both alphabets, with padding or without, and over several lines.
@@ -92,8 +86,8 @@ pub fn read_base64(text: &str, name: &str) -> Result<Vec<u8>, Error> {
         ));
     }
     let packed: String = text.split_whitespace().collect();
-    let engine = GeneralPurpose::new(if for_urls { &URL_SAFE } else { &STANDARD }, LENIENT);
-    engine.decode(&packed).map_err(|error| wrong(explain(&error, &packed)))
+    let packed = packed.replace('-', "+").replace('_', "/");
+    base64::decode(&packed).map_err(|error| wrong(explain(&error, &packed)))
 }
 
 fn explain(error: &DecodeError, packed: &str) -> String {

@@ -33,7 +33,6 @@ mod delete;
 mod move_path;
 
 mod archive;
-mod gzip;
 mod pack;
 mod unpack;
 

@@ -6,6 +6,8 @@ use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, BufWriter, Seek, Write};
 
+use formats::gzip::Gzip;
+use formats::tar::{add_file, add_folder};
 use schemars::JsonSchema;
 use serde::Serialize;
 use toolgate_sdk::{Error, tool};
@@ -16,7 +18,6 @@ use crate::archive::{
     Format, MAX_COMPRESSED_FROM_BYTES, MAX_ENTRIES, MAX_PACKED_FROM_BYTES, MAX_UNPACKED_BYTES, checked_name,
 };
 use crate::dir_walk;
-use crate::gzip::Gzip;
 use crate::workspace::{Kind, Place, Workspace, is_zero};
 
 /// Compressing more tightly takes three times the fuel, and saves little.
@@ -269,10 +270,7 @@ impl<W: Write + Seek> Archive<W> {
     fn add_folder(&mut self, name: &str) -> io::Result<()> {
         match self {
             Self::Zip(writer, options) => Ok(writer.add_directory(name, *options)?),
-            Self::Tar(builder) => {
-                let mut header = header(tar::EntryType::Directory, 0o755, 0);
-                builder.append_data(&mut header, format!("{name}/"), io::empty())
-            }
+            Self::Tar(builder) => add_folder(builder, name, 0),
         }
     }
 
@@ -282,25 +280,14 @@ impl<W: Write + Seek> Archive<W> {
                 writer.start_file(name, *options)?;
                 writer.write_all(content)
             }
-            Self::Tar(builder) => {
-                let mut header = header(tar::EntryType::Regular, 0o644, content.len() as u64);
-                builder.append_data(&mut header, name, content)
-            }
+            Self::Tar(builder) => add_file(builder, name, content, 0),
         }
     }
 
     fn finish(self) -> io::Result<()> {
         match self {
             Self::Zip(writer, _) => writer.finish()?.flush(),
-            Self::Tar(builder) => builder.into_inner()?.finish(),
+            Self::Tar(builder) => builder.into_inner()?.finish()?.flush(),
         }
     }
-}
-
-fn header(kind: tar::EntryType, mode: u32, size: u64) -> tar::Header {
-    let mut header = tar::Header::new_gnu();
-    header.set_entry_type(kind);
-    header.set_mode(mode);
-    header.set_size(size);
-    header
 }

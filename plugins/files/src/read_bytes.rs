@@ -2,8 +2,7 @@
 
 use std::io::{Read, Seek, SeekFrom};
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
+use formats::base64;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toolgate_sdk::{Error, tool};
@@ -97,7 +96,7 @@ impl Workspace {
 impl Encoding {
     fn write(self, bytes: Vec<u8>) -> String {
         match self {
-            Self::Base64 => STANDARD.encode(bytes),
+            Self::Base64 => base64::encode(&bytes),
             Self::Hex => hex::encode(bytes),
             Self::Text => String::from_utf8_lossy(&bytes).into_owned(),
         }

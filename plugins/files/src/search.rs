@@ -5,8 +5,6 @@
 
 mod contents;
 mod lines;
-#[path = "../../text/src/lone_braces.rs"]
-mod lone_braces;
 mod pattern;
 
 use schemars::JsonSchema;

@@ -10,6 +10,7 @@ use std::fs::{self, File};
 use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
+use formats::gzip::GzipReader;
 use schemars::JsonSchema;
 use serde::Serialize;
 use tar::EntryType;
@@ -20,7 +21,6 @@ use zip::result::ZipError;
 use crate::archive::{Format, MAX_ENTRIES, MAX_UNPACKED_BYTES, checked_name};
 use crate::atomic_write::{neighbour, remove_folders};
 use crate::delete::remove_all;
-use crate::gzip::GzipReader;
 use crate::output_budget::shorten;
 use crate::workspace::{Kind, Place, Workspace};
 

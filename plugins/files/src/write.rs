@@ -1,19 +1,11 @@
 //! `write`: a whole file.
 
-use base64::Engine;
-use base64::alphabet::STANDARD;
-use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use formats::base64;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toolgate_sdk::{Error, tool};
 
 use crate::workspace::Workspace;
-
-/// Many who write base64 leave the `=` at its end out.
-const LENIENT: GeneralPurpose = GeneralPurpose::new(
-    &STANDARD,
-    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
-);
 
 /// How the content of a file is written in a call.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
@@ -58,7 +50,7 @@ pub fn write(
 /// Reads base64 with padding or without, and over several lines.
 pub fn read_base64(content: &str) -> Result<Vec<u8>, Error> {
     let packed: String = content.split_whitespace().collect();
-    LENIENT.decode(&packed).map_err(|error| {
+    base64::decode(packed).map_err(|error| {
         Error::invalid(format!(
             "`content` is not base64: {error}; it has the signs A-Z, a-z, 0-9, `+` and `/`, in whole groups of four up to the last"
         ))

@@ -22,14 +22,6 @@ mod stream;
 mod syntax;
 mod wildcard;
 
-// Modules that the shared functions of `jq` need.
-#[allow(dead_code, reason = "the plugin `text` uses more of it")]
-#[path = "../../text/src/lone_braces.rs"]
-mod lone_braces;
-#[allow(dead_code, reason = "the plugin `text` uses more of it")]
-#[path = "../../text/src/pattern.rs"]
-mod pattern;
-
 use schemars::JsonSchema;
 use serde::Serialize;
 use toolgate_sdk::{Error, plugin, tool};

@@ -1,10 +1,11 @@
 //! `count`: how long a text is, in every unit.
 
+use formats::pattern;
 use schemars::JsonSchema;
 use serde::Serialize;
 use toolgate_sdk::{Error, tool};
 
-use crate::{pattern, split};
+use crate::split;
 
 /// Counts the characters, words, lines and bytes of a text, and how often another text occurs in it.
 ///

@@ -1,5 +1,6 @@
 //! `diff`: what changed between two texts.
 
+use formats::diff::hunks;
 use schemars::JsonSchema;
 use serde::Serialize;
 use similar::{Algorithm, DiffTag, TextDiff};
@@ -37,25 +38,9 @@ pub fn diff(
     let changed = || changes.ops().iter().filter(|operation| operation.tag() != DiffTag::Equal);
     let added = changed().map(|operation| operation.new_range().len()).sum();
     let removed = changed().map(|operation| operation.old_range().len()).sum();
-    Ok(Diff { diff: size::whole(write(&changes, context.into()))?, added, removed })
-}
-
-/// Writes the changes as `patch` reads them, for which only a line feed ends a line.
-fn write(changes: &TextDiff<'_, '_, str>, context: usize) -> String {
-    let mut diff = String::new();
-    for hunk in changes.unified_diff().context_radius(context).iter_hunks() {
-        if diff.is_empty() {
-            diff.push_str("--- old\n+++ new\n");
-        }
-        diff.push_str(&format!("{}\n", hunk.header()));
-        for change in hunk.iter_changes() {
-            diff.push_str(&format!("{}{}", change.tag(), change.value()));
-            if !change.value().ends_with('\n') {
-                diff.push_str("\n\\ No newline at end of file\n");
-            }
-        }
-    }
-    diff
+    let hunks: String = hunks(&old, &new, changes.ops().to_vec(), context.into()).collect();
+    let diff = if hunks.is_empty() { hunks } else { format!("--- old\n+++ new\n{hunks}") };
+    Ok(Diff { diff: size::whole(diff)?, added, removed })
 }
 
 /// What changed.

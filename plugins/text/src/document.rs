@@ -4,13 +4,13 @@
 
 use std::borrow::Cow;
 
+use formats::jq::nesting;
 use regex::{Captures, Regex};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 use toolgate_sdk::Error;
 use toolgate_sdk::serde_json::{self, Value, value::RawValue};
 
-use crate::json_query::functions::nesting;
 use crate::size;
 use crate::tree::Tree;
 

@@ -2,13 +2,12 @@
 //!
 //! A program may loop for ever, which the host's fuel ends, and may give results without end, which are counted here.
 
-pub mod functions;
 mod output;
-pub mod program;
 
 use std::collections::{BTreeMap, VecDeque};
 
-use jaq_core::{Ctx, Exn, Vars};
+use formats::jq::{self, Data, Query, Stop};
+use jaq_core::{Ctx, Vars};
 use jaq_json::{Val, read};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -16,11 +15,7 @@ use toolgate_sdk::{Error, serde_json, tool};
 
 use crate::document::{self, AnyValue};
 use crate::size::ListBudget;
-use functions::{Data, Query};
 use output::Converter;
-
-/// Messages of `jaq` quote whole documents.
-const MAX_MESSAGE_CHARACTERS: usize = 300;
 
 /// Queries and transforms JSON with a jq program.
 ///
@@ -71,17 +66,18 @@ pub fn json_query(
     limit: u32,
 ) -> Result<Results, Error> {
     let (names, values) = read_variables(&variables)?;
-    let program = program::compile(&filter, &names, false)?;
+    let program = jq::compile(&filter, &names, false)?;
     let documents = read_documents(document::choose(&value, text.as_deref())?, slurp)?;
 
-    let data = Data::new(program.lut, VecDeque::new());
+    let data =
+        Data::new(program.lut, VecDeque::new(), |value| Converter::default().convert(value, 0).map(drop));
     let context = Ctx::<Query>::new(&data, Vars::new(values));
     let mut collected = Results::default();
     let mut budget = ListBudget::for_list();
     for output in documents.into_iter().flat_map(|document| program.id.run((context.clone(), document))) {
         let output = match output {
             Ok(output) => output,
-            Err(exception) => return stop(exception, collected),
+            Err(exception) => return stop(exception.into(), collected),
         };
         let mut converter = Converter::default();
         let tree = converter.convert(&output, 0).map_err(Error::new)?;
@@ -147,20 +143,14 @@ fn explain_document(json: &str, error: &read::Error) -> Error {
     }
 }
 
-/// Ends with the exception of a filter: an error, or a halt.
+/// Ends early: with an error, or with what was collected.
 #[cold]
-fn stop(exception: Exn<'_, Val>, collected: Results) -> Result<Results, Error> {
-    let message = match exception.get_err().map(jaq_core::Error::into_val) {
-        Ok(Val::TStr(text)) => String::from_utf8_lossy(&text).into_owned(),
-        Ok(other) => other.to_string(),
-        Err(exception) => match exception.get_halt() {
-            Ok(0) => return Ok(collected),
-            other => {
-                return Err(Error::new(format!("the filter halted with code {}", other.unwrap_or_default())));
-            }
-        },
+fn stop(stop: Stop, collected: Results) -> Result<Results, Error> {
+    let message = match stop {
+        Stop::Failed(message) => message,
+        Stop::Halted(0) => return Ok(collected),
+        Stop::Halted(code) => return Err(Error::new(format!("the filter halted with code {code}"))),
     };
-    let message: String = message.chars().take(MAX_MESSAGE_CHARACTERS).collect();
     let after = match collected.results.len() {
         0 => String::new(),
         count => format!(", after {count} results"),

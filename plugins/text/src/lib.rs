@@ -5,8 +5,6 @@
 
 mod delimiter;
 mod document;
-mod lone_braces;
-mod pattern;
 mod size;
 mod tree;
 

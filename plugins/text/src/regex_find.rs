@@ -1,11 +1,11 @@
 //! `regex_find`: what a pattern matches, and where.
 
+use formats::pattern::{self, Cursor};
 use regex::{Captures, Regex};
 use schemars::JsonSchema;
 use serde::Serialize;
 use toolgate_sdk::{Error, tool};
 
-use crate::pattern::{self, Cursor};
 use crate::size::{Page, in_json};
 
 /// Bytes of an entry beside its texts: the names of its fields, and numbers.

@@ -4,10 +4,10 @@
 
 use std::borrow::Cow;
 
+use formats::pattern;
 use regex::{Captures, Regex};
 use toolgate_sdk::{Error, tool};
 
-use crate::pattern;
 use crate::replace::{Replaced, Replacing};
 
 /// Replaces each match of a regular expression.

@@ -1,10 +1,11 @@
 //! `replace`: one text for another.
 
+use formats::pattern;
 use schemars::JsonSchema;
 use serde::Serialize;
 use toolgate_sdk::{Error, tool};
 
-use crate::{pattern, size};
+use crate::size;
 
 /// Replaces each occurrence of a text by another, literally.
 ///

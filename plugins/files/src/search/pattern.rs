@@ -3,6 +3,7 @@
 //! The signs that end lines are taken out of everything that could match them. A line that matches on its own is then found in the
 //! whole file too, and nothing else is. The engine runs in linear time, so no pattern can hang a call.
 
+use formats::escape_lone_braces;
 use regex_automata::meta::{Builder, Config, Regex};
 use regex_syntax::ParserBuilder;
 use regex_syntax::hir::literal::Extractor;
@@ -10,8 +11,6 @@ use regex_syntax::hir::{
     Class, ClassBytes, ClassBytesRange, ClassUnicode, ClassUnicodeRange, Hir, HirKind, LookSet,
 };
 use toolgate_sdk::Error;
-
-use super::lone_braces::escape_lone_braces;
 
 /// A compiled pattern larger than this is a mistake, or an attack.
 const MAX_PATTERN_BYTES: usize = 2 * 1024 * 1024;

@@ -1,26 +1,27 @@
 //! `tar`, `gzip`, `gunzip` and `zcat`
 
 use std::fs;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::path::Path;
+use std::time::UNIX_EPOCH;
 
-use flate2::Compression;
-use flate2::read::{GzEncoder, MultiGzDecoder};
-use tar::{Archive, Builder, Entry, EntryType, Header};
+use formats::gzip::{Gzip, GzipReader};
+use formats::tar::{add_file, add_folder};
+use tar::{Archive, Builder, Entry, EntryType};
 
 use crate::call::Call;
 use crate::files::{MAX_FILE_BYTES, explain};
 use crate::shell::{Outcome, Stop, fail};
 
 fn compress(bytes: &[u8], level: u32) -> Outcome<Vec<u8>> {
-    let mut packed = Vec::new();
-    GzEncoder::new(bytes, Compression::new(level)).read_to_end(&mut packed)?;
-    Ok(packed)
+    let mut packed = Gzip::new(Vec::new(), level)?;
+    packed.write_all(bytes)?;
+    Ok(packed.finish()?)
 }
 
 fn decompress(bytes: &[u8]) -> std::io::Result<Vec<u8>> {
     let mut text = Vec::new();
-    MultiGzDecoder::new(bytes).take(MAX_FILE_BYTES + 1).read_to_end(&mut text)?;
+    GzipReader::new(bytes).take(MAX_FILE_BYTES + 1).read_to_end(&mut text)?;
     if text.len() as u64 > MAX_FILE_BYTES {
         return Err(std::io::Error::other(format!("it unpacks to more than {} MiB", MAX_FILE_BYTES >> 20)));
     }
@@ -183,11 +184,12 @@ fn create(call: &mut Call<'_>, tar: &Tar) -> Outcome {
                 continue;
             }
         };
+        let modified = metadata.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+        let modified_s = modified.map_or(0, |time| time.as_secs());
         let stored = name.trim_start_matches('/');
         if metadata.is_dir() {
             let stored = format!("{}/", stored.trim_end_matches('/'));
-            let mut header = new_header(&metadata, EntryType::Directory, 0o755, 0);
-            builder.append_data(&mut header, &stored, std::io::empty())?;
+            add_folder(&mut builder, &stored, modified_s)?;
             if tar.is_verbose {
                 call.line(stored)?;
             }
@@ -196,8 +198,7 @@ fn create(call: &mut Call<'_>, tar: &Tar) -> Outcome {
             continue;
         }
         let bytes = call.read_or_fail(&path, 2)?;
-        let mut header = new_header(&metadata, EntryType::Regular, 0o644, bytes.len() as u64);
-        builder.append_data(&mut header, stored, bytes.as_slice())?;
+        add_file(&mut builder, stored, &bytes, modified_s)?;
         if tar.is_verbose {
             call.line(stored)?;
         }
@@ -225,16 +226,6 @@ fn excludes(call: &mut Call<'_>, tar: &Tar, name: &str) -> Outcome<bool> {
         }
     }
     Ok(false)
-}
-
-fn new_header(metadata: &fs::Metadata, kind: EntryType, mode: u32, bytes: u64) -> Header {
-    let modified = metadata.modified().ok().and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());
-    let mut header = Header::new_gnu();
-    header.set_mtime(modified.map_or(0, |time| time.as_secs()));
-    header.set_entry_type(kind);
-    header.set_mode(mode);
-    header.set_size(bytes);
-    header
 }
 
 fn extract(call: &mut Call<'_>, tar: &Tar) -> Outcome {

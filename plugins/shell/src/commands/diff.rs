@@ -1,6 +1,7 @@
 //! `diff` and `cmp`
 
-use similar::{Algorithm, DiffOp, DiffTag, capture_diff_slices, group_diff_ops};
+use formats::diff;
+use similar::{Algorithm, DiffOp, DiffTag, capture_diff_slices};
 
 use crate::call::{Call, Options, lines, text_of};
 use crate::files::explain;
@@ -107,7 +108,9 @@ fn files(call: &mut Call<'_>, left: &str, right: &str, options: &Options, in_fol
         let context = options.value('U').and_then(|context| context.parse().ok()).unwrap_or(3);
         let (of_left, of_right) = (modification(call, left)?, modification(call, right)?);
         call.out(format!("--- {left}\t{of_left}\n+++ {right}\t{of_right}\n"))?;
-        write_unified(call, changes, context, &old, &new)?;
+        for hunk in diff::hunks(&old, &new, changes, context) {
+            call.out(hunk)?;
+        }
     } else {
         for change in changes.iter().filter(|change| is_change(change)) {
             normal(call, change, &old, &new)?;
@@ -134,47 +137,6 @@ fn modification(call: &Call<'_>, path: &str) -> Outcome<String> {
     super::date::format_seconds("%Y-%m-%d %H:%M:%S.000000000 +0000", &since.as_secs().to_string())
 }
 
-fn write(call: &mut Call<'_>, sign: &str, line: &str) -> Outcome<()> {
-    call.out(sign)?;
-    call.out(line)?;
-    if line.ends_with('\n') { Ok(()) } else { call.out("\n\\ No newline at end of file\n") }
-}
-
-fn write_unified(
-    call: &mut Call<'_>,
-    changes: Vec<DiffOp>,
-    context: usize,
-    old: &[String],
-    new: &[String],
-) -> Outcome<()> {
-    for group in group_diff_ops(changes, context) {
-        let (Some(first), Some(last)) = (group.first(), group.last()) else { continue };
-        let place = |start: usize, end: usize| match end - start {
-            0 => format!("{start},0"),
-            1 => format!("{}", start + 1),
-            count => format!("{},{count}", start + 1),
-        };
-        let of_old = place(first.old_range().start, last.old_range().end);
-        let of_new = place(first.new_range().start, last.new_range().end);
-        call.line(format!("@@ -{of_old} +{of_new} @@"))?;
-        for change in &group {
-            if change.tag() == DiffTag::Equal {
-                for line in &old[change.old_range()] {
-                    write(call, " ", line)?;
-                }
-                continue;
-            }
-            for line in &old[change.old_range()] {
-                write(call, "-", line)?;
-            }
-            for line in &new[change.new_range()] {
-                write(call, "+", line)?;
-            }
-        }
-    }
-    Ok(())
-}
-
 fn normal(call: &mut Call<'_>, change: &DiffOp, old: &[String], new: &[String]) -> Outcome<()> {
     let (from, to) = (change.old_range(), change.new_range());
     let place = |range: &std::ops::Range<usize>| match range.len() {
@@ -189,13 +151,13 @@ fn normal(call: &mut Call<'_>, change: &DiffOp, old: &[String], new: &[String]) 
     };
     call.line(format!("{}{letter}{}", place(&from), place(&to)))?;
     for line in &old[from] {
-        write(call, "< ", line)?;
+        call.out(diff::line("< ", line))?;
     }
     if letter == 'c' {
         call.line("---")?;
     }
     for line in &new[to] {
-        write(call, "> ", line)?;
+        call.out(diff::line("> ", line))?;
     }
     Ok(())
 }

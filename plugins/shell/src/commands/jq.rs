@@ -1,21 +1,17 @@
-//! `jq`, run by `jaq` with the functions that the plugin `text` has for it.
-
-#[path = "../../../text/src/json_query/functions.rs"]
-mod functions;
-#[path = "../../../text/src/json_query/program.rs"]
-mod program;
+//! `jq`
 
 mod output;
 
+use formats::jq::{self, Data, MAX_NESTING, Query};
 use jaq_core::{Ctx, ValT as _, Vars};
 use jaq_json::{Val, read};
 use toolgate_sdk::serde_json;
 
-use crate::call::{Call, text_of};
+use crate::call::{Call, long_options, paths_or_input, text_of};
 use crate::shell::{Outcome, Stop};
-use functions::{Data, Query};
 use output::Style;
 
+#[derive(Default)]
 struct Arguments {
     flags: String,
     indent: usize,
@@ -32,50 +28,31 @@ fn fault<T>(status: i32, message: impl Into<String>) -> Outcome<T> {
 pub fn jq(call: &mut Call<'_>) -> Outcome {
     let arguments = read_arguments(call)?;
     let Some(filter) = &arguments.filter else { return fault(2, "usage: jq [options] filter [file…]") };
-    let program = program::compile(filter, &arguments.names, true)
+    let program = jq::compile(filter, &arguments.names, true)
         .or_else(|error| fault(3, error.message().replace("`filter`", "the filter")))?;
     let has = |flag: char| arguments.flags.contains(flag);
     // `jq -n` in a loop leaves the input to the loop.
     let is_read = !has('n') || filter.contains("input");
     let (documents, damage) = if is_read { read_documents(call, &arguments)? } else { Default::default() };
-    let data = Data::new(program.lut, documents.into());
+    let data = Data::new(program.lut, documents.into(), output::check);
     let context = Ctx::<Query>::new(&data, Vars::new(arguments.values.clone()));
-    let style = Style {
-        indent: if has('c') { None } else { Some(arguments.indent) },
-        uses_tabs: has('T'),
-        sorts: has('S'),
-        is_ascii: has('a'),
-    };
     let mut status = 0;
     let mut last = None;
     let mut first = has('n').then_some(Val::Null);
     while let Some(document) = first.take().or_else(|| if has('n') { None } else { data.next_input() }) {
         for result in program.id.run((context.clone(), document)) {
-            let value = match result {
-                Ok(value) => value,
-                Err(exception) => {
-                    let message = match exception.get_err().map(jaq_core::Error::into_val) {
-                        Ok(Val::TStr(text)) => text_of(&text),
-                        Ok(other) => other.to_string(),
-                        Err(exception) => match exception.get_halt() {
-                            Ok(code) => return Err(Stop::Exit(code)),
-                            Err(_) => "the filter stopped".to_owned(),
-                        },
-                    };
-                    let message: String = message.chars().take(300).collect();
+            match result.map_err(jq::Stop::from) {
+                Ok(value) => {
+                    write(call, &arguments, &value)?;
+                    last = Some(!matches!(value, Val::Null | Val::Bool(false)));
+                }
+                Err(jq::Stop::Failed(message)) => {
                     call.complain(&format!("error: {message}"))?;
                     status = 5;
                     break;
                 }
-            };
-            match &value {
-                Val::TStr(text) | Val::BStr(text) if has('r') || has('j') => call.out(&text[..])?,
-                _ => call.out(style.write(&value)?)?,
+                Err(jq::Stop::Halted(code)) => return Err(Stop::Exit(code)),
             }
-            if !has('j') {
-                call.out("\n")?;
-            }
-            last = Some(!matches!(value, Val::Null | Val::Bool(false)));
         }
     }
     if let Some(message) = damage {
@@ -89,35 +66,30 @@ pub fn jq(call: &mut Call<'_>) -> Outcome {
     })
 }
 
+fn write(call: &mut Call<'_>, arguments: &Arguments, value: &Val) -> Outcome<()> {
+    let has = |flag: char| arguments.flags.contains(flag);
+    match value {
+        Val::TStr(text) | Val::BStr(text) if has('r') || has('j') => call.out(&text[..])?,
+        _ => {
+            let indent = (!has('c')).then_some(arguments.indent);
+            let style = Style { indent, uses_tabs: has('T'), sorts: has('S'), is_ascii: has('a') };
+            call.out(style.write(value)?)?;
+        }
+    }
+    if has('j') { Ok(()) } else { call.out("\n") }
+}
+
 fn json(text: &str) -> Outcome<Val> {
     check_depth(text.as_bytes())?;
     read::parse_single(text.as_bytes()).or_else(|error| fault(2, format!("`{text}` is not JSON: {error}")))
 }
 
 /// Options without a value.
-const FLAGS: [(&str, char); 11] = [
-    ("--raw-output", 'r'),
-    ("--compact-output", 'c'),
-    ("--null-input", 'n'),
-    ("--slurp", 's'),
-    ("--exit-status", 'e'),
-    ("--sort-keys", 'S'),
-    ("--join-output", 'j'),
-    ("--raw-input", 'R'),
-    ("--tab", 'T'),
-    ("--ascii-output", 'a'),
-    ("--monochrome-output", 'M'),
-];
+const FLAGS: &str = "--raw-output=r --compact-output=c --null-input=n --slurp=s --exit-status=e --sort-keys=S \
+    --join-output=j --raw-input=R --tab=T --ascii-output=a --monochrome-output=M";
 
 fn read_arguments(call: &mut Call<'_>) -> Outcome<Arguments> {
-    let mut found = Arguments {
-        flags: String::new(),
-        indent: 2,
-        filter: None,
-        paths: Vec::new(),
-        names: Vec::new(),
-        values: Vec::new(),
-    };
+    let mut found = Arguments { indent: 2, ..Arguments::default() };
     let mut words = call.arguments.iter();
     let (mut named, mut filter_file) = (Vec::new(), None);
     let mut positional: Option<(bool, Vec<Val>)> = None;
@@ -147,18 +119,23 @@ fn read_arguments(call: &mut Call<'_>) -> Outcome<Arguments> {
         found.filter = Some(text_of(&call.read_or_fail(&path, 2)?));
     }
     let positional = positional.map(|(_, values)| values).unwrap_or_default();
-    let of_names = named.iter().map(|(name, value)| (text(name), value.clone()));
-    let of_names = Val::from_map(of_names).unwrap_or(Val::Null);
-    let all =
-        Val::from_map([(text("positional"), positional.into_iter().collect()), (text("named"), of_names)]);
-    let environment = call.shell.environment().into_iter().map(|(name, value)| (text(&name), text(&value)));
-    named.push(("ARGS".to_owned(), all.unwrap_or(Val::Null)));
-    named.push(("ENV".to_owned(), Val::from_map(environment).unwrap_or(Val::Null)));
+    named.extend(shell_variables(call, positional, &named));
     for (name, value) in named {
         found.names.push(format!("${name}"));
         found.values.push(value);
     }
     Ok(found)
+}
+
+/// `$ARGS` and `$ENV`
+fn shell_variables(call: &Call<'_>, positional: Vec<Val>, named: &[(String, Val)]) -> [(String, Val); 2] {
+    let of_names = named.iter().map(|(name, value)| (text(name), value.clone()));
+    let of_names = Val::from_map(of_names).unwrap_or(Val::Null);
+    let all =
+        Val::from_map([(text("positional"), positional.into_iter().collect()), (text("named"), of_names)]);
+    let environment = call.shell.environment().into_iter().map(|(name, value)| (text(&name), text(&value)));
+    let environment = Val::from_map(environment);
+    [("ARGS", all), ("ENV", environment)].map(|(name, value)| (name.to_owned(), value.unwrap_or(Val::Null)))
 }
 
 fn text(text: &str) -> Val {
@@ -179,7 +156,7 @@ fn file_value(call: &mut Call<'_>, is_raw: bool, path: &str) -> Outcome<Val> {
 
 /// The letters of options without a value; none for a word that is no option.
 fn read_flags(word: &str) -> Outcome<Option<String>> {
-    if let Some((_, flag)) = FLAGS.iter().find(|(long, _)| *long == word) {
+    if let Some((_, flag)) = long_options(FLAGS).find(|(long, _)| *long == word) {
         return Ok(Some(flag.to_string()));
     }
     let Some(letters) = word.strip_prefix('-').filter(|letters| !letters.is_empty()) else { return Ok(None) };
@@ -189,7 +166,7 @@ fn read_flags(word: &str) -> Outcome<Option<String>> {
             2,
             format!(
                 "option `-{letter}` is not supported by this shell: {} --arg --argjson --slurpfile --rawfile --args --from-file --indent are",
-                FLAGS.map(|(name, _)| name).join(" ")
+                long_options(FLAGS).map(|(name, _)| name).collect::<Vec<_>>().join(" ")
             ),
         ),
     }
@@ -198,11 +175,9 @@ fn read_flags(word: &str) -> Outcome<Option<String>> {
 /// The documents that the filter runs on, and what is wrong behind them.
 fn read_documents(call: &mut Call<'_>, arguments: &Arguments) -> Outcome<(Vec<Val>, Option<String>)> {
     let has = |flag: char| arguments.flags.contains(flag);
-    let stdin = ["-".to_owned()];
-    let paths = if arguments.paths.is_empty() { &stdin[..] } else { &arguments.paths };
     let mut bytes = Vec::new();
-    for path in paths {
-        bytes.extend(call.read_or_fail(path, 2)?);
+    for path in paths_or_input(&arguments.paths) {
+        bytes.extend(call.read_or_fail(&path, 2)?);
     }
     if has('R') {
         let text = text_of(&bytes);
@@ -227,10 +202,10 @@ fn read_documents(call: &mut Call<'_>, arguments: &Arguments) -> Outcome<(Vec<Va
 }
 
 fn check_depth(bytes: &[u8]) -> Outcome<()> {
-    match functions::nesting(bytes) > functions::MAX_NESTING {
-        true => fault(2, format!("the input is nested more than {} deep", functions::MAX_NESTING)),
-        false => Ok(()),
+    if jq::nesting(bytes) > MAX_NESTING {
+        return fault(2, format!("the input is nested more than {MAX_NESTING} deep"));
     }
+    Ok(())
 }
 
 /// A text as JSON.

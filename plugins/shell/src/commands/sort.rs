@@ -320,53 +320,43 @@ pub fn comm(call: &mut Call<'_>) -> Outcome {
 
 pub fn paste(call: &mut Call<'_>) -> Outcome {
     let options = call.options("d:s", "delimiters=d serial=s", false)?;
-    let delimiters: Vec<char> =
-        crate::escape::decode(options.value('d').unwrap_or("\t"), crate::escape::Kind::Shell)
-            .0
-            .chars()
-            .collect();
-    let delimiter = |index: usize| {
-        if delimiters.is_empty() { String::new() } else { delimiters[index % delimiters.len()].to_string() }
-    };
-    let stdin = ["-".to_owned()];
-    let paths = if options.rest.is_empty() { &stdin[..] } else { &options.rest };
-    let mut columns: Vec<Vec<String>> = Vec::new();
-    let from_input = paths.iter().filter(|path| *path == "-").count();
-    if from_input > 1 {
-        // Each `-` takes the next line in turn.
-        let bytes = call.io.input.read_all();
-        let all: Vec<String> = lines(&bytes).map(|line| text_of(chomp(line))).collect();
-        columns.extend(
-            (0..from_input).map(|column| all.iter().skip(column).step_by(from_input).cloned().collect()),
-        );
-    } else {
-        for path in paths {
-            let bytes = call.read_or_fail(path, 1)?;
-            columns.push(lines(&bytes).map(|line| text_of(chomp(line))).collect());
-        }
+    let delimiters = crate::escape::decode(options.value('d').unwrap_or("\t"), crate::escape::Kind::Shell).0;
+    let mut columns = columns(call, &options.paths())?;
+    if !options.has('s') {
+        let rows = 0..columns.iter().map(Vec::len).max().unwrap_or(0);
+        let cell = |column: &Vec<String>, row: usize| column.get(row).cloned().unwrap_or_default();
+        columns = rows.map(|row| columns.iter().map(|column| cell(column, row)).collect()).collect();
     }
-    if options.has('s') {
-        for column in columns {
-            let mut row = String::new();
-            for (index, text) in column.iter().enumerate() {
-                if index > 0 {
-                    row.push_str(&delimiter(index - 1));
-                }
-                row.push_str(text);
-            }
-            call.line(row)?;
-        }
-        return Ok(0);
-    }
-    for index in 0..columns.iter().map(Vec::len).max().unwrap_or(0) {
-        let mut row = String::new();
-        for (place, column) in columns.iter().enumerate() {
-            if place > 0 {
-                row.push_str(&delimiter(place - 1));
-            }
-            row.push_str(column.get(index).map_or("", String::as_str));
-        }
-        call.line(row)?;
+    for row in columns {
+        call.line(join(&row, &delimiters))?;
     }
     Ok(0)
+}
+
+/// The lines of each file. Each of several `-` has the next line of the input in turn.
+fn columns(call: &mut Call<'_>, paths: &[String]) -> Outcome<Vec<Vec<String>>> {
+    let mut read = |path: &str| -> Outcome<Vec<String>> {
+        let bytes = call.read_or_fail(path, 1)?;
+        Ok(lines(&bytes).map(|line| text_of(chomp(line))).collect())
+    };
+    let from_input = paths.iter().filter(|path| *path == "-").count();
+    if from_input > 1 {
+        let all = read("-")?;
+        let column = |first| all.iter().skip(first).step_by(from_input).cloned().collect();
+        return Ok((0..from_input).map(column).collect());
+    }
+    paths.iter().map(|path| read(path)).collect()
+}
+
+/// Joins texts by the delimiters in turn.
+fn join(texts: &[String], delimiters: &str) -> String {
+    let mut delimiters = delimiters.chars().cycle();
+    let mut row = String::new();
+    for (index, text) in texts.iter().enumerate() {
+        if index > 0 {
+            row.extend(delimiters.next());
+        }
+        row.push_str(text);
+    }
+    row
 }

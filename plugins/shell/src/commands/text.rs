@@ -1,6 +1,8 @@
 //! Commands over lines of text.
 
-use crate::call::{Call, chomp, lines, text_of};
+use std::ops::Range;
+
+use crate::call::{Call, Options, chomp, lines, text_of};
 use crate::shell::{Outcome, Stop, fail};
 use crate::stream::Output;
 
@@ -87,80 +89,76 @@ fn count_of(text: &str) -> Outcome<usize> {
     digits.parse::<usize>().map(|count| count * factor).or_else(|_| fail(format!("invalid number: '{text}'")))
 }
 
+/// What `head` or `tail` takes of each input.
+struct Part {
+    options: Options,
+    by_bytes: bool,
+    count: usize,
+    /// The sign before the count, if there is one.
+    sign: Option<char>,
+}
+
+impl Part {
+    fn read(call: &mut Call<'_>, known: &str) -> Outcome<Self> {
+        let arguments = with_count(call.arguments);
+        let options =
+            Call::new(call.shell, call.name, &arguments, call.io).options(known, "lines=n bytes=c", false)?;
+        let by_bytes = options.has('c');
+        let text = options.value(if by_bytes { 'c' } else { 'n' }).unwrap_or("10");
+        let (count, sign) = (count_of(text)?, text.chars().next().filter(|sign| "+-".contains(*sign)));
+        Ok(Self { options, by_bytes, count, sign })
+    }
+
+    /// How many bytes the first `count` lines or bytes have, or all but the last ones.
+    fn length(&self, bytes: &[u8], count: usize, from_end: bool) -> usize {
+        let all = if self.by_bytes { bytes.len() } else { lines(bytes).count() };
+        let count = if from_end { all.saturating_sub(count) } else { count.min(all) };
+        if self.by_bytes { count } else { lines(bytes).take(count).map(<[u8]>::len).sum() }
+    }
+
+    /// Writes a part of each input, under its name where there are several.
+    fn write(&self, call: &mut Call<'_>, part: impl Fn(&[u8]) -> Range<usize>) -> Outcome {
+        let (inputs, is_complete) = call.read_inputs(&self.options.rest)?;
+        let shows_names = (inputs.len() > 1 || self.options.has('v')) && !self.options.has('q');
+        for (index, (path, bytes)) in inputs.iter().enumerate() {
+            if shows_names {
+                call.out(format!("{}==> {path} <==\n", if index > 0 { "\n" } else { "" }))?;
+            }
+            call.out(&bytes[part(bytes)])?;
+        }
+        Ok(i32::from(!is_complete))
+    }
+}
+
 pub fn head(call: &mut Call<'_>) -> Outcome {
-    let arguments = with_count(call.arguments);
-    let options =
-        Call::new(call.shell, call.name, &arguments, call.io).options("n:c:qv", "lines=n bytes=c", false)?;
-    let by_bytes = options.has('c');
-    let text = options.value(if by_bytes { 'c' } else { 'n' }).unwrap_or("10");
-    let count = count_of(text)?;
-    let leaves = text.starts_with('-');
-    if options.rest.is_empty() && !leaves {
-        // Leaves what it does not need to the next reader.
-        if by_bytes {
-            let bytes = call.io.input.read(count);
-            call.out(bytes)?;
-        } else {
-            for _ in 0..count {
-                let line = call.io.input.read_until(b'\n');
-                if line.is_empty() {
-                    break;
-                }
-                call.out(line)?;
-            }
-        }
-        return Ok(0);
+    let head = Part::read(call, "n:c:qv")?;
+    let leaves = head.sign == Some('-');
+    if !head.options.rest.is_empty() || leaves {
+        return head.write(call, |bytes| 0..head.length(bytes, head.count, leaves));
     }
-    let (inputs, is_complete) = call.read_inputs(&options.rest)?;
-    let shows_names = (inputs.len() > 1 || options.has('v')) && !options.has('q');
-    for (index, (path, bytes)) in inputs.iter().enumerate() {
-        if shows_names {
-            call.out(format!("{}==> {path} <==\n", if index > 0 { "\n" } else { "" }))?;
-        }
-        let end = match (by_bytes, leaves) {
-            (true, false) => count.min(bytes.len()),
-            (true, true) => bytes.len().saturating_sub(count),
-            (false, false) => lines(bytes).take(count).map(<[u8]>::len).sum(),
-            (false, true) => {
-                let all = lines(bytes).count();
-                lines(bytes).take(all.saturating_sub(count)).map(<[u8]>::len).sum()
-            }
-        };
-        call.out(&bytes[..end])?;
+    // Leaves what it does not need to the next reader.
+    if head.by_bytes {
+        let bytes = call.io.input.read(head.count);
+        return call.out(bytes).map(|()| 0);
     }
-    Ok(i32::from(!is_complete))
+    for _ in 0..head.count {
+        let line = call.io.input.read_until(b'\n');
+        if line.is_empty() {
+            break;
+        }
+        call.out(line)?;
+    }
+    Ok(0)
 }
 
 pub fn tail(call: &mut Call<'_>) -> Outcome {
-    let arguments = with_count(call.arguments);
-    let options =
-        Call::new(call.shell, call.name, &arguments, call.io).options("n:c:qvf", "lines=n bytes=c", false)?;
-    if options.has('f') {
+    let tail = Part::read(call, "n:c:qvf")?;
+    if tail.options.has('f') {
         return fail("option `-f` is not supported by this shell: -n -c -q -v are");
     }
-    let by_bytes = options.has('c');
-    let text = options.value(if by_bytes { 'c' } else { 'n' }).unwrap_or("10");
-    let count = count_of(text)?;
-    let from_start = text.starts_with('+');
-    let (inputs, is_complete) = call.read_inputs(&options.rest)?;
-    let shows_names = (inputs.len() > 1 || options.has('v')) && !options.has('q');
-    for (index, (path, bytes)) in inputs.iter().enumerate() {
-        if shows_names {
-            call.out(format!("{}==> {path} <==\n", if index > 0 { "\n" } else { "" }))?;
-        }
-        let skipped = if from_start { count.saturating_sub(1) } else { 0 };
-        let start = match (by_bytes, from_start) {
-            (true, true) => skipped.min(bytes.len()),
-            (true, false) => bytes.len().saturating_sub(count),
-            (false, true) => lines(bytes).take(skipped).map(<[u8]>::len).sum(),
-            (false, false) => {
-                let all = lines(bytes).count();
-                lines(bytes).take(all.saturating_sub(count)).map(<[u8]>::len).sum()
-            }
-        };
-        call.out(&bytes[start..])?;
-    }
-    Ok(i32::from(!is_complete))
+    let from_start = tail.sign == Some('+');
+    let count = if from_start { tail.count.saturating_sub(1) } else { tail.count };
+    tail.write(call, |bytes| tail.length(bytes, count, !from_start)..bytes.len())
 }
 
 /// `wc`

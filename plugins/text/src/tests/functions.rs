@@ -21,7 +21,7 @@ fn the_functions_that_jq_users_know_are_there() {
         INDEX(.;.) arrays objects iterables booleans numbers strings nulls scalars add(.) @text @json @csv @tsv @html \
         @uri @sh @base64 @base64d";
     for function in functions.split_whitespace() {
-        let compiled = crate::json_query::program::compile(function, &[], false);
+        let compiled = formats::jq::compile(function, &[], false);
         assert!(compiled.is_ok(), "{function}: {:?}", compiled.err());
     }
 }

@@ -107,13 +107,8 @@ fn write_number(number: &Num) -> String {
     }
 }
 
-/// Refuses values that are too large or too deep to be written, for `tojson` of the shared functions.
-#[derive(Default)]
-pub struct Converter(());
-
-impl Converter {
-    pub fn convert(&mut self, value: &Val, _depth: usize) -> Result<(), String> {
-        let style = Style { indent: None, uses_tabs: false, sorts: false, is_ascii: false };
-        style.write(value).map(drop).map_err(|_| "a value is too large".to_owned())
-    }
+/// Refuses values that are too large or too deep to be written.
+pub fn check(value: &Val) -> Result<(), String> {
+    let style = Style { indent: None, uses_tabs: false, sorts: false, is_ascii: false };
+    style.write(value).map(drop).map_err(|_| "a value is too large".to_owned())
 }

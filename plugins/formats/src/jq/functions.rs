@@ -5,8 +5,6 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::time::SystemTime;
 
-use base64::Engine;
-use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
 use jaq_core::data::HasLut;
 use jaq_core::native::{Filter, Fun, bome, run, unary, v};
 use jaq_core::{Cv, DataT, Lut, RunPtr, ValR, ValT as _};
@@ -18,7 +16,7 @@ use jiff::tz::{Offset, TimeZone};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use regex::{Captures, Regex};
 
-use super::output::Converter;
+use crate::base64;
 use crate::pattern::{self, Cursor};
 
 /// All characters but the unreserved ones (RFC 3986, 2.3).
@@ -32,16 +30,19 @@ pub struct Query;
 
 /// State of a filter while it runs.
 pub struct Data {
-    pub lut: Lut<Query>,
+    lut: Lut<Query>,
     /// The last regular expression and its source: a filter uses the same for each of a thousand values.
-    pub last: RefCell<Option<(String, Regex)>>,
+    last: RefCell<Option<(String, Regex)>>,
     /// The documents that no filter has read yet.
-    pub inputs: RefCell<VecDeque<Val>>,
+    inputs: RefCell<VecDeque<Val>>,
+    /// Refuses values that are too large to be written.
+    check: fn(&Val) -> Result<(), String>,
 }
 
 impl Data {
-    pub fn new(lut: Lut<Query>, inputs: VecDeque<Val>) -> Self {
-        Self { lut, last: RefCell::default(), inputs: RefCell::new(inputs) }
+    /// `check` refuses values that `tojson` must not write, since `jaq` writes without a limit.
+    pub fn new(lut: Lut<Query>, inputs: VecDeque<Val>, check: fn(&Val) -> Result<(), String>) -> Self {
+        Self { lut, last: RefCell::default(), inputs: RefCell::new(inputs), check }
     }
 
     pub fn next_input(&self) -> Option<Val> {
@@ -74,14 +75,14 @@ pub fn functions() -> impl Iterator<Item = Fun<Query>> {
         "sin": f64::sin, "sqrt": f64::sqrt, "tan": f64::tan, "trunc": f64::trunc
     ];
     let of_texts = map_input![
-        text, "encode_base64": |text| STANDARD.encode(text), "encode_uri": |text| utf8_percent_encode(text, RESERVED).to_string(),
+        text, "encode_base64": |text| base64::encode(text.as_bytes()), "encode_uri": |text| utf8_percent_encode(text, RESERVED).to_string(),
         "decode_uri": |text| Val::utf8_str(percent_decode_str(text).collect::<Vec<_>>())
     ];
     let others: [Filter<RunPtr<Query>>; 18] = [
         ("decode_base64", v(0), |cv| bome(text(&cv.1).and_then(decode_base64))),
-        ("tojson", v(0), |cv| bome(to_json(&cv.1))),
+        ("tojson", v(0), |cv| bome(to_json(&cv))),
         ("shallow", v(0), |cv| bome(shallow(cv.1))),
-        ("tostring", v(0), |cv| bome(if cv.1.is_utf8_str() { Ok(cv.1) } else { to_json(&cv.1) })),
+        ("tostring", v(0), |cv| bome(if cv.1.is_utf8_str() { Ok(cv.1) } else { to_json(&cv) })),
         ("env", v(0), |_| bome(Val::from_map([]))),
         ("debug_empty", v(0), |_| Box::new(std::iter::empty())),
         ("stderr_empty", v(0), |_| Box::new(std::iter::empty())),
@@ -135,8 +136,8 @@ fn list(value: &Val) -> Result<Vec<Val>, Error> {
 }
 
 /// Replaces that of `jaq`, which writes without a limit.
-fn to_json(value: &Val) -> ValR<Val> {
-    Converter::default().convert(value, 0).map_err(Error::str)?;
+fn to_json((context, value): &Cv<'_, Query>) -> ValR<Val> {
+    (context.data().check)(value).map_err(Error::str)?;
     Ok(value.to_string().into())
 }
 
@@ -177,7 +178,7 @@ pub fn nesting(json: &[u8]) -> usize {
 
 fn decode_base64(text: &str) -> ValR<Val> {
     // The padding may be missing, as in a JWT.
-    let decoded = STANDARD_NO_PAD.decode(text.trim_end_matches('='));
+    let decoded = base64::decode(text.trim_end_matches('='));
     decoded.map(Val::utf8_str).map_err(|error| Error::str(format!("is no base64: {error}")))
 }
 

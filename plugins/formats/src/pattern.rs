@@ -9,7 +9,7 @@ use toolgate_sdk::Error;
 use crate::lone_braces::escape_lone_braces;
 
 /// A compiled pattern larger than this is a mistake, or an attack.
-pub const MAX_PATTERN_BYTES: usize = 1024 * 1024;
+const MAX_PATTERN_BYTES: usize = 1024 * 1024;
 
 /// Compiles a pattern that a model wrote.
 pub fn compile(pattern: &str, ignore_case: bool) -> Result<Regex, Error> {
@@ -39,7 +39,7 @@ pub fn compile_literal(text: &str, ignore_case: bool) -> Result<Regex, Error> {
 }
 
 /// Says what is wrong with a pattern, and what to do.
-pub fn explain(error: &regex::Error) -> String {
+fn explain(error: &regex::Error) -> String {
     // The message draws the pattern on lines of its own; the last one says what is wrong with it.
     let message = error.to_string();
     let reason = message.lines().last().unwrap_or_default().trim_start_matches("error: ");

@@ -29,14 +29,14 @@ impl<W: Write> Gzip<W> {
         Ok(Self::Stored(output, Vec::new(), Crc::new()))
     }
 
-    pub fn finish(self) -> io::Result<()> {
+    pub fn finish(self) -> io::Result<W> {
         match self {
-            Self::Compressed(encoder) => encoder.finish()?.flush(),
+            Self::Compressed(encoder) => encoder.finish(),
             Self::Stored(mut output, rest, check) => {
                 write_block(&mut output, &rest, true)?;
                 output.write_all(&check.sum().to_le_bytes())?;
                 output.write_all(&check.amount().to_le_bytes())?;
-                output.flush()
+                Ok(output)
             }
         }
     }

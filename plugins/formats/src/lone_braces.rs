@@ -1,5 +1,5 @@
 //! Patterns with a `{` that begins no repetition, such as `fn main\(\) {`. Oniguruma (jq), PCRE and ECMAScript take it as it
-//! is; the crate `regex` does not. The plugin `files` uses this file too.
+//! is; the crate `regex` does not.
 
 /// Escapes each `{` that begins no repetition, which Oniguruma, PCRE and ECMAScript take as it is; `None` if there is none.
 pub fn escape_lone_braces(pattern: &str) -> Option<String> {
