@@ -116,7 +116,11 @@ impl Shell {
         let field = self.expand_field(word, io)?;
         Ok(field
             .into_iter()
-            .map(|(text, is_quoted)| if is_quoted { crate::regular::escape(&text) } else { text })
+            .map(
+                |(text, is_quoted)| {
+                    if is_quoted { crate::regular::escape(&text, crate::regular::SIGNS) } else { text }
+                },
+            )
             .collect())
     }
 

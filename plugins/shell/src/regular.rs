@@ -80,13 +80,57 @@ impl Regular {
     }
 }
 
-/// A text as an extended expression that matches the text alone.
-pub fn escape(text: &str) -> String {
+/// Reads a text up to a delimiter, which a backslash takes its meaning, and with `has_classes` a bracket expression too.
+pub fn until_delimiter(
+    signs: &[char],
+    position: &mut usize,
+    delimiter: char,
+    has_classes: bool,
+) -> Option<String> {
+    let mut text = String::new();
+    let mut in_class = false;
+    loop {
+        let sign = *signs.get(*position)?;
+        *position += 1;
+        let rest = &signs[*position..];
+        let kept = match sign {
+            _ if sign == delimiter && !in_class => return Some(text),
+            '\\' => {
+                let escaped = *rest.first()?;
+                if escaped != delimiter || in_class {
+                    text.push('\\');
+                }
+                text.push(escaped);
+                *position += 1;
+                continue;
+            }
+            '[' if has_classes && !in_class => {
+                in_class = true;
+                let is_negated = rest.first() == Some(&'^');
+                usize::from(is_negated) + usize::from(rest.get(usize::from(is_negated)) == Some(&']'))
+            }
+            '[' if in_class && rest.first() == Some(&':') => {
+                rest.iter().position(|sign| *sign == ']').map_or(rest.len(), |end| end + 1)
+            }
+            _ => {
+                in_class &= sign != ']';
+                0
+            }
+        };
+        text.push(sign);
+        text.extend(&rest[..kept]);
+        *position += kept;
+    }
+}
+
+/// The signs with a meaning in an extended expression.
+pub const SIGNS: &str = "\\.[]*^$+?{}()|";
+
+/// A text with a backslash before each of these signs.
+pub fn escape(text: &str, signs: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for sign in text.chars() {
-        if "\\.[]*^$+?{}()|".contains(sign) {
-            escaped.push('\\');
-        }
+        escaped.extend(signs.contains(sign).then_some('\\'));
         escaped.push(sign);
     }
     escaped
@@ -126,7 +170,7 @@ impl<'p> Translation<'p> {
         let is_basic = self.flavor == Flavor::Basic;
         match sign {
             '\\' => self.escape(was_start),
-            '[' => match class(&self.signs[self.position..], self.flavor == Flavor::Awk) {
+            '[' => match class(&self.signs[self.position..], "^", self.escaped()) {
                 Some((class, length)) => {
                     self.regex.push_str(&class);
                     self.position += length;
@@ -147,6 +191,17 @@ impl<'p> Translation<'p> {
             ')' | '+' | '?' if !is_basic => self.regex.push(sign),
             '{' if !is_basic => self.interval(),
             _ => self.push_literal(sign),
+        }
+    }
+
+    /// The escapes in a bracket expression: `\n` and the like, and in awk all.
+    fn escaped(&self) -> fn(char) -> Option<String> {
+        match self.flavor {
+            Flavor::Awk => |sign| {
+                let is_kept = !sign.is_alphanumeric() || "ntrfv".contains(sign);
+                Some(if is_kept { format!("\\{sign}") } else { sign.to_string() })
+            },
+            _ => |sign| "ntrfv".contains(sign).then(|| format!("\\{sign}")),
         }
     }
 
@@ -225,10 +280,14 @@ impl<'p> Translation<'p> {
     }
 }
 
-/// The class of a bracket expression behind its `[`, and its length. A backslash is a sign as any other, but before `n`
-/// and `t`, and in awk before all.
-fn class(signs: &[char], has_escapes: bool) -> Option<(String, usize)> {
-    let is_negated = signs.first() == Some(&'^');
+/// The class of a bracket expression behind its `[`, and its length with the `]`. One of `negations` may begin it. `escaped`
+/// is what a backslash and a sign stand for, or none where the backslash is a sign as any other.
+pub fn class(
+    signs: &[char],
+    negations: &str,
+    escaped: fn(char) -> Option<String>,
+) -> Option<(String, usize)> {
+    let is_negated = signs.first().is_some_and(|sign| negations.contains(*sign));
     let start = usize::from(is_negated);
     let mut index = start;
     let mut class = String::from(if is_negated { "[^" } else { "[" });
@@ -245,17 +304,9 @@ fn class(signs: &[char], has_escapes: bool) -> Option<(String, usize)> {
                 index += length + 3;
             }
             '-' if index > start + 1 && signs.get(index).is_some_and(|next| *next != ']') => class.push('-'),
-            '\\' if matches!(signs.get(index), Some('n' | 't' | 'r' | 'f' | 'v')) => {
-                class.extend(['\\', signs[index]]);
+            '\\' if let Some(text) = signs.get(index).and_then(|next| escaped(*next)) => {
+                class.push_str(&text);
                 index += 1;
-            }
-            '\\' if has_escapes => {
-                let next = *signs.get(index)?;
-                index += 1;
-                if !next.is_alphanumeric() {
-                    class.push('\\');
-                }
-                class.push(next);
             }
             '\\' | '[' | ']' | '^' | '&' | '~' | '-' => class.extend(['\\', sign]),
             _ => class.push(sign),

@@ -2,6 +2,8 @@
 
 use regex::{Regex, RegexBuilder};
 
+use crate::regular;
+
 /// A compiled pattern larger than this is a mistake, or an attack.
 pub const MAX_REGEX_BYTES: usize = 1024 * 1024;
 
@@ -47,14 +49,7 @@ pub fn negation(pattern: &str) -> Option<(&str, &str, &str)> {
 
 /// A text as a pattern that matches the text alone.
 pub fn escape(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for sign in text.chars() {
-        if "*?[]\\()|@+!".contains(sign) {
-            escaped.push('\\');
-        }
-        escaped.push(sign);
-    }
-    escaped
+    regular::escape(text, "*?[]\\()|@+!")
 }
 
 /// A pattern without its escapes.
@@ -97,7 +92,7 @@ pub fn translate(pattern: &str, lazy: bool, in_path: bool) -> String {
                 regex.push_str(if lazy { "?" } else { "" });
             }
             '?' => regex.push_str(any),
-            '[' => match bracket(&signs[index..]) {
+            '[' => match regular::class(&signs[index..], "!^", escaped) {
                 Some((class, length)) => {
                     regex.push_str(&class);
                     index += length;
@@ -115,35 +110,9 @@ pub fn translate(pattern: &str, lazy: bool, in_path: bool) -> String {
     regex
 }
 
-/// The class of a bracket expression behind its `[`, and its length with the `]`.
-pub fn bracket(signs: &[char]) -> Option<(String, usize)> {
-    let is_negated = matches!(signs.first(), Some('!' | '^'));
-    let mut index = usize::from(is_negated);
-    let mut class = String::from(if is_negated { "[^" } else { "[" });
-    let start = index;
-    loop {
-        let sign = *signs.get(index)?;
-        index += 1;
-        match sign {
-            ']' if index > start + 1 => break,
-            '[' if signs.get(index) == Some(&':') => {
-                let length = signs[index..].windows(2).position(|pair| pair == [':', ']'])?;
-                let name: String = signs[index + 1..index + length].iter().collect();
-                class.push_str(&format!("[:{name}:]"));
-                index += length + 2;
-            }
-            '-' if index > start + 1 && signs.get(index).is_some_and(|next| *next != ']') => class.push('-'),
-            '\\' if signs.get(index).is_some_and(|next| "\\]*?[-()|@+!".contains(*next)) => {
-                class.push('\\');
-                class.push(signs[index]);
-                index += 1;
-            }
-            '\\' | '[' | ']' | '^' | '&' | '~' | '-' => class.extend(['\\', sign]),
-            _ => class.push(sign),
-        }
-    }
-    class.push(']');
-    Some((class, index))
+/// A backslash takes the meaning of signs that have one in a pattern.
+fn escaped(sign: char) -> Option<String> {
+    "\\]*?[-()|@+!".contains(sign).then(|| format!("\\{sign}"))
 }
 
 pub fn compile(regex: &str) -> Result<Regex, String> {

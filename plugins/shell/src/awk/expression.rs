@@ -10,10 +10,7 @@ use crate::shell::Outcome;
 
 impl Parser {
     pub fn expression(&mut self) -> Outcome<Expression> {
-        self.depth += 1;
-        if self.depth > MAX_DEPTH {
-            return fault("nested too deep");
-        }
+        self.enter()?;
         let left = self.conditional()?;
         let operators = [
             ("=", None),
@@ -37,6 +34,11 @@ impl Parser {
         }
         self.depth -= 1;
         Ok(expression)
+    }
+
+    fn enter(&mut self) -> Outcome<()> {
+        self.depth += 1;
+        if self.depth > MAX_DEPTH { fault("nested too deep") } else { Ok(()) }
     }
 
     fn conditional(&mut self) -> Outcome<Expression> {
@@ -73,11 +75,7 @@ impl Parser {
     fn membership(&mut self) -> Outcome<Expression> {
         let mut left = self.matching()?;
         while !self.no_in && self.take("in") {
-            let Token::Name(array) = self.peek().clone() else {
-                return fault("the name of an array expected");
-            };
-            self.position += 1;
-            left = Expression::In(vec![left], self.name(&array));
+            left = Expression::In(vec![left], self.array_name()?);
         }
         Ok(left)
     }
@@ -144,28 +142,25 @@ impl Parser {
     }
 
     fn additive(&mut self) -> Outcome<Expression> {
-        let mut left = self.multiplicative()?;
-        loop {
-            let operator = if self.take("+") {
-                Operator::Add
-            } else if self.take("-") {
-                Operator::Subtract
-            } else {
-                return Ok(left);
-            };
-            left = Expression::Binary(operator, Box::new([left, self.multiplicative()?]));
-        }
+        self.binary(&[("+", Operator::Add), ("-", Operator::Subtract)], Self::multiplicative)
     }
 
     fn multiplicative(&mut self) -> Outcome<Expression> {
-        let mut left = self.unary()?;
-        loop {
-            let operators = [("*", Operator::Multiply), ("/", Operator::Divide), ("%", Operator::Remainder)];
-            let Some((_, operator)) = operators.into_iter().find(|(sign, _)| self.take(sign)) else {
-                return Ok(left);
-            };
-            left = Expression::Binary(operator, Box::new([left, self.unary()?]));
+        let operators = [("*", Operator::Multiply), ("/", Operator::Divide), ("%", Operator::Remainder)];
+        self.binary(&operators, Self::unary)
+    }
+
+    /// Operands of operators that bind equally, from the left.
+    fn binary(
+        &mut self,
+        operators: &[(&str, Operator)],
+        operand: fn(&mut Self) -> Outcome<Expression>,
+    ) -> Outcome<Expression> {
+        let mut left = operand(self)?;
+        while let Some((_, operator)) = operators.iter().find(|(sign, _)| self.take(sign)) {
+            left = Expression::Binary(*operator, Box::new([left, operand(self)?]));
         }
+        Ok(left)
     }
 
     fn unary(&mut self) -> Outcome<Expression> {
@@ -178,10 +173,7 @@ impl Parser {
         } else {
             return self.power();
         };
-        self.depth += 1;
-        if self.depth > MAX_DEPTH {
-            return fault("nested too deep");
-        }
+        self.enter()?;
         let inner = self.unary()?;
         self.depth -= 1;
         Ok(wrap(Box::new(inner)))
@@ -263,18 +255,11 @@ impl Parser {
 
     /// A group, or the subscripts of an array before `in`.
     fn parenthesis(&mut self) -> Outcome<Expression> {
-        self.depth += 1;
-        if self.depth > MAX_DEPTH {
-            return fault("nested too deep");
-        }
+        self.enter()?;
         let mut list = self.list(")")?;
         self.depth -= 1;
         if list.len() > 1 && self.take("in") {
-            let Token::Name(array) = self.peek().clone() else {
-                return fault("the name of an array expected");
-            };
-            self.position += 1;
-            return Ok(Expression::In(list, self.name(&array)));
+            return Ok(Expression::In(list, self.array_name()?));
         }
         match list.len() {
             1 => Ok(Expression::Group(Box::new(list.remove(0)))),

@@ -1,5 +1,6 @@
 //! The tokens of an awk program.
 
+use crate::regular::until_delimiter;
 use crate::shell::{Outcome, Stop};
 
 #[derive(Clone, Debug, PartialEq)]
@@ -54,18 +55,7 @@ pub fn lex(program: &str) -> Outcome<Vec<Token>> {
             '0'..='9' | '.' if sign != '.' || signs.get(index + 1).is_some_and(char::is_ascii_digit) => {
                 tokens.push(Token::Number(number(&signs, &mut index)));
             }
-            '_' | 'a'..='z' | 'A'..='Z' => {
-                let start = index;
-                while signs.get(index).is_some_and(|sign| *sign == '_' || sign.is_ascii_alphanumeric()) {
-                    index += 1;
-                }
-                let name: String = signs[start..index].iter().collect();
-                tokens.push(match KEYWORDS.into_iter().find(|keyword| *keyword == name) {
-                    Some(keyword) => Token::Sign(keyword),
-                    None if signs.get(index) == Some(&'(') => Token::Function(name),
-                    None => Token::Name(name),
-                });
-            }
+            '_' | 'a'..='z' | 'A'..='Z' => tokens.push(word(&signs, &mut index)),
             _ => {
                 let rest: String = signs[index..].iter().take(3).collect();
                 let Some(found) = SIGNS.into_iter().find(|known| rest.starts_with(known)) else {
@@ -75,7 +65,6 @@ pub fn lex(program: &str) -> Outcome<Vec<Token>> {
                 tokens.push(Token::Sign(match found {
                     "**" => "^",
                     "**=" => "^=",
-                    "func" => "function",
                     other => other,
                 }));
             }
@@ -93,6 +82,17 @@ fn begins_operand(last: Option<&Token>) -> bool {
         }
         Some(Token::Sign(sign)) => !matches!(*sign, ")" | "]" | "$" | "++" | "--"),
         _ => true,
+    }
+}
+
+fn word(signs: &[char], index: &mut usize) -> Token {
+    let is_letter = |sign: &&char| **sign == '_' || sign.is_ascii_alphanumeric();
+    let word: String = signs[*index..].iter().take_while(is_letter).collect();
+    *index += word.len();
+    match KEYWORDS.into_iter().find(|keyword| *keyword == word) {
+        Some(keyword) => Token::Sign(keyword),
+        None if signs.get(*index) == Some(&'(') => Token::Function(word),
+        None => Token::Name(word),
     }
 }
 
@@ -126,51 +126,10 @@ fn text(signs: &[char], index: &mut usize) -> Outcome<String> {
 }
 
 fn regular(signs: &[char], index: &mut usize) -> Outcome<String> {
-    let mut source = String::new();
-    let mut in_class = false;
     *index += 1;
-    loop {
-        let Some(sign) = signs.get(*index).copied().filter(|sign| *sign != '\n') else {
-            return fault("a regular expression is not closed");
-        };
-        *index += 1;
-        match sign {
-            '/' if !in_class => return Ok(source),
-            '\\' => {
-                let next = signs.get(*index).copied().unwrap_or('\\');
-                *index += 1;
-                if next != '/' {
-                    source.push('\\');
-                }
-                source.push(next);
-                continue;
-            }
-            '[' if !in_class => {
-                in_class = true;
-                source.push('[');
-                for first in ['^', ']'] {
-                    if signs.get(*index) == Some(&first) {
-                        source.push(first);
-                        *index += 1;
-                    }
-                }
-                continue;
-            }
-            '[' if signs.get(*index) == Some(&':') => {
-                source.push('[');
-                while let Some(next) = signs.get(*index) {
-                    source.push(*next);
-                    *index += 1;
-                    if *next == ']' {
-                        break;
-                    }
-                }
-                continue;
-            }
-            ']' => in_class = false,
-            _ => {}
-        }
-        source.push(sign);
+    match until_delimiter(signs, index, '/', true).filter(|source| !source.contains('\n')) {
+        Some(source) => Ok(source),
+        None => fault("a regular expression is not closed"),
     }
 }
 

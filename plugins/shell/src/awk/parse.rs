@@ -264,6 +264,12 @@ impl Parser {
         Ok(Statement::For(first, condition, step, self.body()?))
     }
 
+    pub fn array_name(&mut self) -> Outcome<Name> {
+        let Token::Name(name) = self.peek().clone() else { return fault("the name of an array expected") };
+        self.position += 1;
+        Ok(self.name(&name))
+    }
+
     fn has_operand(&self) -> bool {
         !matches!(self.peek(), Token::Newline | Token::End | Token::Sign(";" | "}"))
     }
@@ -286,11 +292,7 @@ impl Parser {
             return Ok(Statement::Return(if self.has_operand() { Some(self.expression()?) } else { None }));
         }
         if self.take("delete") {
-            let Token::Name(name) = self.peek().clone() else {
-                return fault("the name of an array expected");
-            };
-            self.position += 1;
-            let name = self.name(&name);
+            let name = self.array_name()?;
             let subscript = if self.take("[") { Some(self.list("]")?) } else { None };
             return Ok(Statement::Delete(name, subscript));
         }

@@ -54,6 +54,7 @@ enum Action {
     Letter(char),
 }
 
+#[derive(Default)]
 struct Substitution {
     regular: Option<Regular>,
     replacement: Vec<Piece>,
@@ -409,14 +410,12 @@ impl Machine<'_, '_> {
         let first_line = |space: &[u8]| space.iter().position(|byte| *byte == b'\n');
         match letter {
             'd' => return Ok(Next::Cycle),
-            'D' => match first_line(&self.space) {
-                None => return Ok(Next::Cycle),
-                Some(end) => {
-                    self.space.drain(..=end);
-                    self.flush_appended()?;
-                    return Ok(Next::Again);
-                }
-            },
+            'D' => {
+                let Some(end) = first_line(&self.space) else { return Ok(Next::Cycle) };
+                self.space.drain(..=end);
+                self.flush_appended()?;
+                return Ok(Next::Again);
+            }
             'p' => {
                 let space = self.space.clone();
                 self.print(&space, true)?;
@@ -426,17 +425,12 @@ impl Machine<'_, '_> {
                 let line = self.space[..end].to_vec();
                 self.print(&line, true)?;
             }
+            'n' | 'N' if self.lines.is_empty() => return Ok(Next::Quit(0, true)),
             'n' => {
-                if self.lines.is_empty() {
-                    return Ok(Next::Quit(0, true));
-                }
                 self.finish()?;
                 self.space = self.next_line().unwrap_or_default();
             }
             'N' => {
-                if self.lines.is_empty() {
-                    return Ok(Next::Quit(0, true));
-                }
                 let line = self.next_line().unwrap_or_default();
                 self.space.push(b'\n');
                 self.space.extend(line);

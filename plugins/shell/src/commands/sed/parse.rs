@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::{Action, Address, Command, Piece, Substitution};
-use crate::regular::{Flavor, Regular};
+use crate::regular::{Flavor, Regular, until_delimiter};
 use crate::shell::{Outcome, fail};
 
 struct Parser {
@@ -24,22 +24,8 @@ pub fn parse(script: &str, is_extended: bool) -> Outcome<Vec<Command>> {
             parser.skip(|sign| sign != '\n');
             continue;
         }
-        let start = parser.address()?;
-        let mut end = None;
-        parser.blanks();
-        if start.is_some() && parser.take(',') {
-            parser.blanks();
-            end = parser.end_address()?;
-            if end.is_none() {
-                return fail("unexpected `,'");
-            }
-        }
-        parser.blanks();
-        let mut is_negated = false;
-        while parser.take('!') {
-            is_negated = true;
-            parser.blanks();
-        }
+        let (start, end) = parser.range()?;
+        let is_negated = parser.negation();
         let Some(letter) = parser.next() else { return fail("missing command") };
         let index = commands.len();
         let action = match letter {
@@ -139,6 +125,25 @@ impl Parser {
         self.signs[start..self.position].iter().collect()
     }
 
+    /// The addresses before a command.
+    fn range(&mut self) -> Outcome<(Option<Address>, Option<Address>)> {
+        let start = self.address()?;
+        self.blanks();
+        if start.is_none() || !self.take(',') {
+            return Ok((start, None));
+        }
+        self.blanks();
+        let end = self.end_address()?;
+        if end.is_none() { fail("unexpected `,'") } else { Ok((start, end)) }
+    }
+
+    fn negation(&mut self) -> bool {
+        self.blanks();
+        let is_negated = self.peek() == Some('!');
+        self.skip(|sign| matches!(sign, '!' | ' ' | '\t'));
+        is_negated
+    }
+
     fn address(&mut self) -> Outcome<Option<Address>> {
         Ok(Some(match self.peek() {
             Some('$') => {
@@ -188,59 +193,25 @@ impl Parser {
         if source.is_empty() { Ok(None) } else { Regular::new(source, self.flavor, ignores_case).map(Some) }
     }
 
-    /// Text up to a delimiter, which a backslash takes its meaning.
     fn until_delimiter(&mut self, delimiter: char, is_regex: bool) -> Option<String> {
-        let mut text = String::new();
-        let mut in_class = false;
-        loop {
-            let sign = self.next()?;
-            match sign {
-                '\\' => {
-                    let next = self.next()?;
-                    if next != delimiter || in_class {
-                        text.push('\\');
-                    }
-                    text.push(next);
-                }
-                '[' if is_regex && !in_class => {
-                    in_class = true;
-                    text.push(sign);
-                    for first in ['^', ']'] {
-                        if self.take(first) {
-                            text.push(first);
-                        }
-                    }
-                }
-                '[' if in_class && self.peek() == Some(':') => {
-                    text.push(sign);
-                    loop {
-                        let sign = self.next()?;
-                        text.push(sign);
-                        if sign == ']' {
-                            break;
-                        }
-                    }
-                }
-                ']' if in_class => {
-                    in_class = false;
-                    text.push(sign);
-                }
-                _ if sign == delimiter && !in_class => return Some(text),
-                _ => text.push(sign),
-            }
-        }
+        until_delimiter(&self.signs, &mut self.position, delimiter, is_regex)
+    }
+
+    /// The two texts of `s` and `y`.
+    fn pair(&mut self, letter: char) -> Outcome<(String, String)> {
+        let delimiter = self.next();
+        let texts = delimiter.and_then(|delimiter| {
+            let first = self.until_delimiter(delimiter, letter == 's')?;
+            Some((first, self.until_delimiter(delimiter, false)?))
+        });
+        texts.map_or_else(|| fail(format!("unterminated `{letter}' command")), Ok)
     }
 
     fn action(&mut self, letter: char) -> Outcome<Action> {
         Ok(match letter {
             's' => self.substitution()?,
             'y' => {
-                let Some(delimiter) = self.next() else { return fail("unterminated `y' command") };
-                let (Some(from), Some(to)) =
-                    (self.until_delimiter(delimiter, false), self.until_delimiter(delimiter, false))
-                else {
-                    return fail("unterminated `y' command");
-                };
+                let (from, to) = self.pair(letter)?;
                 let decode = |text: &str| {
                     crate::escape::decode(text, crate::escape::Kind::Format).0.chars().collect::<Vec<char>>()
                 };
@@ -302,20 +273,9 @@ impl Parser {
     }
 
     fn substitution(&mut self) -> Outcome<Action> {
-        let Some(delimiter) = self.next() else { return fail("unterminated `s' command") };
-        let (Some(source), Some(replacement)) =
-            (self.until_delimiter(delimiter, true), self.until_delimiter(delimiter, false))
-        else {
-            return fail("unterminated `s' command");
-        };
-        let mut substitution = Substitution {
-            regular: None,
-            replacement: pieces(&replacement),
-            is_global: false,
-            number: 1,
-            prints: false,
-            file: None,
-        };
+        let (source, replacement) = self.pair('s')?;
+        let replacement = pieces(&replacement);
+        let mut substitution = Substitution { replacement, number: 1, ..Substitution::default() };
         let mut ignores_case = false;
         loop {
             match self.peek() {
