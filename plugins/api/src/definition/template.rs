@@ -39,32 +39,24 @@ pub fn read(
     base: &Base,
     schema: &Map<String, Value>,
 ) -> Result<Template, ReadError> {
+    let refusal = |message: String, hint| Err(ReadError::new(place, message, hint));
     if text.len() > TEMPLATE_BYTES {
-        return Err(ReadError::new(
-            place,
-            format!("the path has more than {TEMPLATE_BYTES} bytes"),
-            "shorten it",
-        ));
+        return refusal(format!("the path has more than {TEMPLATE_BYTES} bytes"), "shorten it");
     }
     let (path, query) = text.split_once('?').unwrap_or((text, ""));
     if let Some(why) = refused_query(query) {
-        return Err(ReadError::new(
-            place,
+        return refusal(
             format!("the query of the path cannot be sent: {why}"),
             "write it like `?format=json`",
-        ));
+        );
     }
-    if let Some(name) =
-        query.split('&').filter_map(|pair| pair.split('=').next()).find(|name| carries_credential(name))
-    {
-        return Err(ReadError::new(
-            place,
-            format!(
-                "`{}` in the query carries a credential, which a definition must not contain",
-                escape_for_display(name, 80)
-            ),
+    let mut names = query.split('&').filter_map(|pair| pair.split('=').next());
+    if let Some(name) = names.find(|name| carries_credential(name)) {
+        let name = escape_for_display(name, 80);
+        return refusal(
+            format!("`{name}` in the query carries a credential, which a definition must not contain"),
             "take it out, name a `provider` in `authentication`, and store the credential: the host puts it in",
-        ));
+        );
     }
     let pieces = read_pieces(place, path, schema)?;
     let pieces = after(base, pieces);
@@ -95,22 +87,20 @@ fn read_pieces(place: &str, path: &str, schema: &Map<String, Value>) -> Result<V
         let (name, after) = after
             .split_once('}')
             .ok_or_else(|| ReadError::new(place, "a brace is not closed in the path", HINT))?;
-        if text.contains('}') {
-            return Err(ReadError::new(place, "a brace is closed that was not opened in the path", HINT));
-        }
-        if !text.is_empty() {
-            pieces.push(Piece::Text(text.to_owned()));
-        }
+        push_text(place, text, &mut pieces)?;
         pieces.push(Piece::Argument { name: name.to_owned(), default: read_argument(place, name, schema)? });
         rest = after;
     }
-    if rest.contains('}') {
+    push_text(place, rest, &mut pieces)?;
+    Ok(pieces)
+}
+
+fn push_text(place: &str, text: &str, pieces: &mut Vec<Piece>) -> Result<(), ReadError> {
+    if text.contains('}') {
         return Err(ReadError::new(place, "a brace is closed that was not opened in the path", HINT));
     }
-    if !rest.is_empty() {
-        pieces.push(Piece::Text(rest.to_owned()));
-    }
-    Ok(pieces)
+    pieces.extend(Some(text.to_owned()).filter(|text| !text.is_empty()).map(Piece::Text));
+    Ok(())
 }
 
 /// Checks that there is always a value for the argument's place. Returns the one for an argument that is left out.
