@@ -57,6 +57,23 @@ pub fn awk(call: &mut Call<'_>) -> Outcome {
     let names = [&NAMES[..], &["ARGC", "ARGV"]].concat();
     let program = parse::parse(&source, &names)?;
     let mut machine = Machine::new(call, &program);
+    set_variables(&mut machine, &arguments);
+    if let Some(separator) = options.value('F') {
+        let separator =
+            if separator == "t" { "\t".to_owned() } else { escape::decode(separator, Kind::Shell).0 };
+        machine.globals[FS] = Cell::Value(Value::Text(separator.into()));
+    }
+    for assignment in options.values('v') {
+        if !machine.assign_argument(assignment) {
+            return Err(Stop::Fail(2, format!("`{assignment}' is no assignment: write -v name=value")));
+        }
+    }
+    machine.inputs = arguments.into();
+    run(machine)
+}
+
+/// Sets the variables that awk itself has.
+fn set_variables(machine: &mut Machine<'_, '_>, arguments: &[String]) {
     for (slot, value) in
         [(FS, " "), (OFS, " "), (RS, "\n"), (ORS, "\n"), (SUBSEP, "\x1c"), (CONVFMT, "%.6g"), (OFMT, "%.6g")]
     {
@@ -78,18 +95,6 @@ pub fn awk(call: &mut Call<'_>) -> Outcome {
     machine.globals[NAMES.len()] =
         Cell::Value(Value::Number(f64::from(u32::try_from(arguments.len() + 1).unwrap_or(u32::MAX))));
     machine.globals[NAMES.len() + 1] = Cell::Array(listed);
-    if let Some(separator) = options.value('F') {
-        let separator =
-            if separator == "t" { "\t".to_owned() } else { escape::decode(separator, Kind::Shell).0 };
-        machine.globals[FS] = Cell::Value(Value::Text(separator.into()));
-    }
-    for assignment in options.values('v') {
-        if !machine.assign_argument(assignment) {
-            return Err(Stop::Fail(2, format!("`{assignment}' is no assignment: write -v name=value")));
-        }
-    }
-    machine.inputs = arguments.into();
-    run(machine)
 }
 
 fn run(mut machine: Machine<'_, '_>) -> Outcome {

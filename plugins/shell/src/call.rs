@@ -77,17 +77,16 @@ impl<'s> Call<'s> {
                     if letter == ':' || !known.contains(letter) {
                         return Err(self.unknown(&format!("-{letter}"), known, long));
                     }
+                    let rest = &letters[index + letter.len_utf8()..];
+                    let value = match takes_value(letter) {
+                        false => String::new(),
+                        true if rest.is_empty() => self.next_value(argument, &mut arguments)?,
+                        true => rest.to_owned(),
+                    };
+                    options.flags.push((letter, value));
                     if takes_value(letter) {
-                        let rest = &letters[index + letter.len_utf8()..];
-                        let value = if rest.is_empty() {
-                            self.next_value(argument, &mut arguments)?
-                        } else {
-                            rest.to_owned()
-                        };
-                        options.flags.push((letter, value));
                         break;
                     }
-                    options.flags.push((letter, String::new()));
                 }
             } else {
                 options.rest.push(argument.clone());

@@ -13,7 +13,7 @@ pub const MAX_FILE_BYTES: u64 = 32 * 1024 * 1024;
 /// script that works on a part of its files would call it done.
 const MAX_PATHS: usize = 100_000;
 
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct Files {
     /// The workspace as scripts name it, such as `/workspace`.
     pub root: String,

@@ -42,7 +42,7 @@ plugin! {
 }
 
 /// The output of a script, and how it ended.
-#[derive(Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Ended {
     pub stdout: String,
     pub stderr: String,

@@ -43,12 +43,7 @@ impl Script<'_> {
         let list = match parse::parse(self.text) {
             Ok(list) => list,
             Err(message) => {
-                return Ok(Ended {
-                    stdout: String::new(),
-                    stderr: format!("{message}\n"),
-                    exit_code: 2,
-                    notes: Vec::new(),
-                });
+                return Ok(Ended { stderr: format!("{message}\n"), exit_code: 2, ..Ended::default() });
             }
         };
         let mut shell = Shell::new(files);

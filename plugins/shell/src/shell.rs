@@ -109,7 +109,7 @@ pub struct Options {
 }
 
 /// The state that a subshell gets a copy of.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct State {
     /// The global variables, then those of each function that runs.
     pub scopes: Vec<HashMap<String, Rc<Variable>>>,
@@ -137,6 +137,7 @@ pub struct State {
     pub folders: Vec<String>,
 }
 
+#[derive(Default)]
 pub struct Shell {
     pub state: State,
     pub files: Files,
@@ -160,56 +161,29 @@ pub struct Shell {
 impl Shell {
     pub fn new(files: Files) -> Self {
         let root = files.root.clone();
+        let mut variables = HashMap::new();
+        for (name, value, is_exported) in [
+            ("HOME", root.as_str(), true),
+            ("PWD", &root, true),
+            ("PATH", "/usr/bin:/bin", true),
+            ("USER", "agent", true),
+            ("SHELL", "/bin/bash", true),
+            ("LANG", "C.UTF-8", true),
+            ("IFS", " \t\n", false),
+        ] {
+            let value = Some(Value::Text(value.to_owned()));
+            let variable = Variable { value, is_exported, ..Variable::default() };
+            variables.insert(name.to_owned(), Rc::new(variable));
+        }
         let state = State {
-            scopes: vec![HashMap::new()],
-            functions: HashMap::new(),
-            positional: Rc::default(),
+            scopes: vec![variables],
             current: root.clone(),
-            options: Options::default(),
-            status: 0,
             line: 1,
             name: "shell".to_owned(),
-            redirected: None,
-            traps: BTreeMap::new(),
-            stages: Vec::new(),
-            calls: Vec::new(),
-            loops: 0,
             next_option: (1, 1),
-            folders: Vec::new(),
+            ..State::default()
         };
-        let mut shell = Self {
-            state,
-            files,
-            depth: 0,
-            frames: 0,
-            tested: 0,
-            is_declared: false,
-            random: seed(),
-            in_error_trap: false,
-            substitutions: 0,
-            cut_pipe: false,
-            regexes: HashMap::new(),
-        };
-        for (name, value) in [
-            ("HOME", root.as_str()),
-            ("PWD", &root),
-            ("PATH", "/usr/bin:/bin"),
-            ("USER", "agent"),
-            ("SHELL", "/bin/bash"),
-            ("LANG", "C.UTF-8"),
-        ] {
-            let variable = Variable {
-                value: Some(Value::Text(value.to_owned())),
-                is_exported: true,
-                ..Variable::default()
-            };
-            shell.state.scopes[0].insert(name.to_owned(), Rc::new(variable));
-        }
-        shell.state.scopes[0].insert(
-            "IFS".to_owned(),
-            Rc::new(Variable { value: Some(Value::Text(" \t\n".to_owned())), ..Variable::default() }),
-        );
-        shell
+        Self { state, files, random: seed(), ..Self::default() }
     }
 
     pub fn variable(&self, name: &str) -> Option<&Variable> {

@@ -236,36 +236,34 @@ impl Machine<'_, '_> {
                 continue;
             }
             let value = values.next().unwrap_or_default();
-            text.push_str(&match spec.kind {
-                'd' | 'i' | 'u' | 'x' | 'X' | 'o' =>
-                {
-                    #[expect(
-                        clippy::cast_possible_truncation,
-                        reason = "a float beyond the range becomes its end"
-                    )]
-                    spec.integer(value.number().trunc() as i64)
-                }
-                'f' | 'F' | 'e' | 'E' | 'g' | 'G' => spec.float(value.number()),
-                'c' => match &value {
-                    #[expect(
-                        clippy::cast_possible_truncation,
-                        clippy::cast_sign_loss,
-                        reason = "the code of a sign"
-                    )]
-                    Value::Number(code) => {
-                        spec.text(&char::from_u32(*code as u32).unwrap_or_default().to_string())
-                    }
-                    value => spec.text(&value.show("%.6g").chars().take(1).collect::<String>()),
-                },
-                's' => spec.text(&value.show(&self.format())),
-                kind => {
-                    return fault(format!(
-                        "`%{kind}` is not supported by this shell: %d %i %u %x %X %o %f %e %g %c %s are"
-                    ));
-                }
-            });
+            text.push_str(&self.convert(&spec, &value)?);
         }
         text.push_str(rest);
         Ok(text)
+    }
+
+    /// Writes a value as one conversion of a format says.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a float beyond the range becomes its end, and the code of a sign"
+    )]
+    fn convert(&self, spec: &Spec, value: &Value) -> Outcome<String> {
+        Ok(match spec.kind {
+            'd' | 'i' | 'u' | 'x' | 'X' | 'o' => spec.integer(value.number().trunc() as i64),
+            'f' | 'F' | 'e' | 'E' | 'g' | 'G' => spec.float(value.number()),
+            'c' => match value {
+                Value::Number(code) => {
+                    spec.text(&char::from_u32(*code as u32).unwrap_or_default().to_string())
+                }
+                value => spec.text(&value.show("%.6g").chars().take(1).collect::<String>()),
+            },
+            's' => spec.text(&value.show(&self.format())),
+            kind => {
+                return fault(format!(
+                    "`%{kind}` is not supported by this shell: %d %i %u %x %X %o %f %e %g %c %s are"
+                ));
+            }
+        })
     }
 }

@@ -1,6 +1,6 @@
 //! `tar`, `gzip`, `gunzip` and `zcat`
 
-use std::fs;
+use std::fs::{self, Metadata};
 use std::io::{Read, Write};
 use std::path::Path;
 use std::time::UNIX_EPOCH;
@@ -9,7 +9,7 @@ use formats::gzip::{Gzip, GzipReader};
 use formats::tar::{add_file, add_folder};
 use tar::{Archive, Builder, Entry, EntryType};
 
-use crate::call::Call;
+use crate::call::{Call, Options};
 use crate::files::{MAX_FILE_BYTES, explain};
 use crate::shell::{Outcome, Stop, fail};
 
@@ -46,47 +46,40 @@ pub fn gzip(call: &mut Call<'_>) -> Outcome {
         let changed = change(&call.io.input.read_all())?;
         return call.out(changed).map(|()| 0);
     }
-    let to_output = options.has('c') || call.name == "zcat";
     let mut status = 0;
     for path in &options.rest {
         let changed = call.read_or_fail(path, 1).and_then(|bytes| change(&bytes));
-        let changed = match changed {
-            Ok(changed) => changed,
+        status = match changed {
+            Ok(changed) if options.has('c') || call.name == "zcat" => call.out(changed).map(|()| status)?,
+            Ok(changed) => replace(call, &options, path, unpacks, changed)?.max(status),
             Err(Stop::Fail(_, message)) => {
                 let message =
                     if message.starts_with(path.as_str()) { message } else { format!("{path}: {message}") };
-                call.complain(&message)?;
-                status = 1;
-                continue;
+                call.complain(&message).map(|()| 1)?
             }
             Err(stop) => return Err(stop),
         };
-        if to_output {
-            call.out(changed)?;
-            continue;
-        }
-        let target = match (unpacks, path.strip_suffix(".gz"), path.strip_suffix(".tgz")) {
-            (false, ..) => format!("{path}.gz"),
-            (true, Some(name), _) => name.to_owned(),
-            (true, None, Some(name)) => format!("{name}.tar"),
-            _ => {
-                call.complain(&format!("{path}: unknown suffix -- ignored"))?;
-                status = 2;
-                continue;
-            }
-        };
-        let place = call.place(&target)?;
-        if place.exists() && !options.has('f') {
-            call.complain(&format!("{target} already exists; use -f to overwrite it"))?;
-            status = 2;
-            continue;
-        }
-        fs::write(place, changed)?;
-        if !options.has('k') {
-            fs::remove_file(call.place(path)?)?;
-        }
     }
     Ok(status)
+}
+
+/// Writes the changed content of a file beside it, and removes the file.
+fn replace(call: &mut Call<'_>, options: &Options, path: &str, unpacks: bool, changed: Vec<u8>) -> Outcome {
+    let target = match (unpacks, path.strip_suffix(".gz"), path.strip_suffix(".tgz")) {
+        (false, ..) => format!("{path}.gz"),
+        (true, Some(name), _) => name.to_owned(),
+        (true, None, Some(name)) => format!("{name}.tar"),
+        _ => return call.complain(&format!("{path}: unknown suffix -- ignored")).map(|()| 2),
+    };
+    let place = call.place(&target)?;
+    if place.exists() && !options.has('f') {
+        return call.complain(&format!("{target} already exists; use -f to overwrite it")).map(|()| 2);
+    }
+    fs::write(place, changed)?;
+    if !options.has('k') {
+        fs::remove_file(call.place(path)?)?;
+    }
+    Ok(0)
 }
 
 struct Tar {
@@ -101,6 +94,17 @@ struct Tar {
     names: Vec<String>,
 }
 
+impl Tar {
+    /// Whether an entry is among the names, or in a folder of these.
+    fn wants(&self, name: &str, inside: &str) -> bool {
+        let is_met = |wanted: &String| {
+            let wanted = wanted.trim_end_matches('/');
+            inside == wanted || name == wanted || inside.starts_with(&format!("{wanted}/"))
+        };
+        self.names.is_empty() || self.names.iter().any(is_met)
+    }
+}
+
 pub fn tar(call: &mut Call<'_>) -> Outcome {
     let tar = read_options(call)?;
     let outcome = match tar.mode {
@@ -110,9 +114,10 @@ pub fn tar(call: &mut Call<'_>) -> Outcome {
     outcome.map_err(|stop| stop.with_status(2))
 }
 
-fn read_options(call: &Call<'_>) -> Outcome<Tar> {
+/// The arguments as other commands have them.
+fn words(arguments: &[String]) -> Vec<String> {
     // The first word may be letters without a hyphen.
-    let mut arguments = call.arguments.to_vec();
+    let mut arguments = arguments.to_vec();
     if let Some(first) = arguments.first_mut().filter(|first| !first.starts_with('-')) {
         first.insert(0, '-');
     }
@@ -130,6 +135,11 @@ fn read_options(call: &Call<'_>) -> Outcome<Tar> {
             None => words.push(word),
         }
     }
+    words
+}
+
+fn read_options(call: &Call<'_>) -> Outcome<Tar> {
+    let words = words(call.arguments);
     let long = "create=c extract=x list=t gzip=z file=f directory=C verbose=v exclude=E strip-components=S";
     let mut shell = crate::shell::Shell::new(call.shell.files.clone());
     let options = Call::new(&mut shell, "tar", &words, call.io).options("cxtzf:C:vE:S:p", long, false)?;
@@ -176,35 +186,46 @@ fn create(call: &mut Call<'_>, tar: &Tar) -> Outcome {
         if excludes(call, tar, &name)? {
             continue;
         }
-        let metadata = match call.place(&path).and_then(fs::metadata) {
-            Ok(metadata) => metadata,
+        match call.place(&path).and_then(fs::metadata) {
+            Ok(metadata) => {
+                let below = add(call, tar, &mut builder, &name, &path, &metadata)?;
+                waiting.extend(below.into_iter().rev());
+            }
             Err(error) => {
                 call.complain(&format!("{name}: Cannot stat: {}", explain(&error)))?;
                 status = 2;
-                continue;
             }
-        };
-        let modified = metadata.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
-        let modified_s = modified.map_or(0, |time| time.as_secs());
-        let stored = name.trim_start_matches('/');
-        if metadata.is_dir() {
-            let stored = format!("{}/", stored.trim_end_matches('/'));
-            add_folder(&mut builder, &stored, modified_s)?;
-            if tar.is_verbose {
-                call.line(stored)?;
-            }
-            let names = call.shell.files.list(&call.shell.state.current, &path)?;
-            waiting.extend(names.iter().rev().map(|entry| format!("{}/{entry}", name.trim_end_matches('/'))));
-            continue;
-        }
-        let bytes = call.read_or_fail(&path, 2)?;
-        add_file(&mut builder, stored, &bytes, modified_s)?;
-        if tar.is_verbose {
-            call.line(stored)?;
         }
     }
     store(call, tar, builder.into_inner()?)?;
     Ok(status)
+}
+
+/// Adds a file or a folder to an archive. Returns the names in the folder.
+fn add(
+    call: &mut Call<'_>,
+    tar: &Tar,
+    builder: &mut Builder<Vec<u8>>,
+    name: &str,
+    path: &str,
+    metadata: &Metadata,
+) -> Outcome<Vec<String>> {
+    let modified = metadata.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+    let modified_s = modified.map_or(0, |time| time.as_secs());
+    let mut stored = name.trim_start_matches('/').to_owned();
+    let mut below = Vec::new();
+    if metadata.is_dir() {
+        stored = format!("{}/", stored.trim_end_matches('/'));
+        add_folder(builder, &stored, modified_s)?;
+        let names = call.shell.files.list(&call.shell.state.current, path)?;
+        below.extend(names.iter().map(|entry| format!("{}/{entry}", name.trim_end_matches('/'))));
+    } else {
+        add_file(builder, &stored, &call.read_or_fail(path, 2)?, modified_s)?;
+    }
+    if tar.is_verbose {
+        call.line(stored)?;
+    }
+    Ok(below)
 }
 
 fn store(call: &mut Call<'_>, tar: &Tar, mut bytes: Vec<u8>) -> Outcome<()> {
@@ -247,13 +268,8 @@ fn extract(call: &mut Call<'_>, tar: &Tar) -> Outcome {
         let mut entry =
             entry.or_else(|error| fail(format!("this does not look like a tar archive: {error}")))?;
         let name = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
-        let inside = name.trim_start_matches("./").trim_end_matches('/').to_owned();
-        let is_wanted = tar.names.is_empty()
-            || tar.names.iter().any(|wanted| {
-                let wanted = wanted.trim_end_matches('/');
-                inside == wanted || name == wanted || inside.starts_with(&format!("{wanted}/"))
-            });
-        if !is_wanted {
+        let inside = name.trim_start_matches("./").trim_end_matches('/');
+        if !tar.wants(&name, inside) {
             continue;
         }
         if tar.mode == 't' || tar.is_verbose {
@@ -262,12 +278,8 @@ fn extract(call: &mut Call<'_>, tar: &Tar) -> Outcome {
         if tar.mode == 't' {
             continue;
         }
-        let parts: Vec<&str> = inside
-            .trim_start_matches('/')
-            .split('/')
-            .filter(|part| !matches!(*part, "" | "."))
-            .skip(tar.strip)
-            .collect();
+        let parts = inside.split('/').filter(|part| !matches!(*part, "" | "."));
+        let parts: Vec<&str> = parts.skip(tar.strip).collect();
         if parts.is_empty() {
             continue;
         }

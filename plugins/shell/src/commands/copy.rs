@@ -1,6 +1,7 @@
 //! Commands that change files: `cp`, `mv`, `rm`, `mkdir`, `touch`.
 
 use std::fs::{self, File, OpenOptions};
+use std::io;
 use std::path::Path;
 
 use super::list::keep_root;
@@ -62,7 +63,7 @@ fn copy_one(
 ) -> Result<(), String> {
     let is_move = call.name == "mv";
     let verb = if is_move { "move" } else { "copy" };
-    let of = |path: &str, error: &std::io::Error| format!("cannot {verb} '{path}': {}", explain(error));
+    let of = |path: &str, error: &io::Error| format!("cannot {verb} '{path}': {}", explain(error));
     let from = call.place(source).map_err(|error| of(source, &error))?;
     let to = call.place(target).map_err(|error| of(target, &error))?;
     let found = fs::symlink_metadata(&from)
@@ -92,15 +93,15 @@ fn copy_one(
     copy_file(&from, &to).map_err(|error| of(target, &error))
 }
 
-fn copy_file(from: &Path, to: &Path) -> std::io::Result<()> {
+fn copy_file(from: &Path, to: &Path) -> io::Result<()> {
     let mut source = File::open(from)?;
     let mut target = File::create(to)?;
-    std::io::copy(&mut source, &mut target).map(drop)
+    io::copy(&mut source, &mut target).map(drop)
 }
 
-fn copy_folder(from: &Path, to: &Path, depth: u32) -> std::io::Result<()> {
+fn copy_folder(from: &Path, to: &Path, depth: u32) -> io::Result<()> {
     if depth > MAX_DEPTH {
-        return Err(std::io::Error::other("folders are nested too deep"));
+        return Err(io::Error::other("folders are nested too deep"));
     }
     if !to.is_dir() {
         fs::create_dir(to)?;
@@ -117,39 +118,49 @@ fn copy_folder(from: &Path, to: &Path, depth: u32) -> std::io::Result<()> {
     Ok(())
 }
 
+/// Changes each path, of which a message may tell. Failures are complained of.
+fn each(
+    call: &mut Call<'_>,
+    paths: &[String],
+    failure: &str,
+    mut change: impl FnMut(&Call<'_>, &str) -> io::Result<Option<String>>,
+) -> Outcome {
+    let mut status = 0;
+    for path in paths {
+        match change(call, path) {
+            Ok(Some(message)) => call.line(message)?,
+            Ok(None) => {}
+            Err(error) => {
+                call.complain(&format!("{failure} '{path}': {}", explain(&error)))?;
+                status = 1;
+            }
+        }
+    }
+    Ok(status)
+}
+
 pub fn remove(call: &mut Call<'_>) -> Outcome {
     let options = call.options("rRfvd", "recursive=r force=f verbose=v dir=d", false)?;
     let is_recursive = options.has('r') || options.has('R');
     if options.rest.is_empty() && !options.has('f') {
         return fail("missing operand");
     }
-    let mut status = 0;
-    for path in &options.rest {
-        let removed = call.place(path).and_then(|place| {
-            let found = fs::symlink_metadata(&place)?;
-            match (found.is_dir(), is_recursive) {
+    each(call, &options.rest, "cannot remove", |call, path| {
+        let removed =
+            call.place(path).and_then(|place| match (fs::symlink_metadata(&place)?.is_dir(), is_recursive) {
                 (false, _) => fs::remove_file(place),
-                (true, true) => match keep_root(call, path) {
-                    Ok(()) => fs::remove_dir_all(place),
-                    Err(_) => Err(std::io::Error::other(
-                        "it is the workspace itself, which stays: name what is in it",
-                    )),
-                },
+                (true, true) if keep_root(call, path).is_ok() => fs::remove_dir_all(place),
+                (true, true) => {
+                    Err(io::Error::other("it is the workspace itself, which stays: name what is in it"))
+                }
                 (true, false) if options.has('d') => fs::remove_dir(place),
-                (true, false) => Err(std::io::ErrorKind::IsADirectory.into()),
-            }
-        });
+                (true, false) => Err(io::ErrorKind::IsADirectory.into()),
+            });
         match removed {
-            Ok(()) if options.has('v') => call.line(format!("removed '{path}'"))?,
-            Ok(()) => {}
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound && options.has('f') => {}
-            Err(error) => {
-                call.complain(&format!("cannot remove '{path}': {}", explain(&error)))?;
-                status = 1;
-            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound && options.has('f') => Ok(None),
+            removed => removed.map(|()| options.has('v').then(|| format!("removed '{path}'"))),
         }
-    }
-    Ok(status)
+    })
 }
 
 pub fn remove_folder(call: &mut Call<'_>) -> Outcome {
@@ -171,23 +182,15 @@ pub fn make_folder(call: &mut Call<'_>) -> Outcome {
     if options.rest.is_empty() {
         return fail("missing operand");
     }
-    let mut status = 0;
-    for path in &options.rest {
-        let made = call.place(path).and_then(|place| match options.has('p') {
-            true if place.is_file() => Err(std::io::ErrorKind::AlreadyExists.into()),
-            true => fs::create_dir_all(place),
-            false => fs::create_dir(place),
-        });
-        match made {
-            Ok(()) if options.has('v') => call.line(format!("mkdir: created directory '{path}'"))?,
-            Ok(()) => {}
-            Err(error) => {
-                call.complain(&format!("cannot create directory '{path}': {}", explain(&error)))?;
-                status = 1;
-            }
+    each(call, &options.rest, "cannot create directory", |call, path| {
+        let place = call.place(path)?;
+        match options.has('p') {
+            true if place.is_file() => return Err(io::ErrorKind::AlreadyExists.into()),
+            true => fs::create_dir_all(place)?,
+            false => fs::create_dir(place)?,
         }
-    }
-    Ok(status)
+        Ok(options.has('v').then(|| format!("mkdir: created directory '{path}'")))
+    })
 }
 
 pub fn touch(call: &mut Call<'_>) -> Outcome {
@@ -196,33 +199,20 @@ pub fn touch(call: &mut Call<'_>) -> Outcome {
         Some(text) => super::date::to_system(super::date::parse(text)?),
         None => std::time::SystemTime::now(),
     };
-    let mut status = 0;
-    for path in &options.rest {
-        let touched = call.place(path).and_then(|place| {
-            if place.is_dir() || (options.has('c') && !place.exists()) {
-                return Ok(());
-            }
-            OpenOptions::new().create(true).write(true).truncate(false).open(place)?.set_modified(time)
-        });
-        if let Err(error) = touched {
-            call.complain(&format!("cannot touch '{path}': {}", explain(&error)))?;
-            status = 1;
+    each(call, &options.rest, "cannot touch", |call, path| {
+        let place = call.place(path)?;
+        if !place.is_dir() && (!options.has('c') || place.exists()) {
+            OpenOptions::new().create(true).write(true).truncate(false).open(place)?.set_modified(time)?;
         }
-    }
-    Ok(status)
+        Ok(None)
+    })
 }
 
 /// Files of a workspace have no modes, so that nothing changes.
 pub fn chmod(call: &mut Call<'_>) -> Outcome {
     let paths = call.arguments.iter().filter(|path| !path.starts_with('-')).skip(1);
-    let mut status = 0;
-    for path in paths {
-        if let Err(error) = call.place(path).and_then(fs::metadata) {
-            call.complain(&format!("cannot access '{path}': {}", explain(&error)))?;
-            status = 1;
-        }
-    }
-    Ok(status)
+    let paths: Vec<String> = paths.cloned().collect();
+    each(call, &paths, "cannot access", |call, path| call.place(path).and_then(fs::metadata).map(|_| None))
 }
 
 /// `mktemp`, whose files are in the workspace too.

@@ -94,43 +94,48 @@ pub fn parse(text: &str) -> Outcome<Timestamp> {
     }
     let signed = trimmed.replace(" + ", " +").replace(" - ", " -");
     let words: Vec<&str> = signed.split_whitespace().collect();
+    let mut words = words.as_slice();
     let mut time = now().to_zoned(TimeZone::UTC);
-    let mut index = 0;
-    while index < words.len() {
-        let word = words[index].to_lowercase();
-        let pair = words.get(index..index + 2).map(|pair| pair.join(" "));
-        if let Some(parsed) = pair
-            .and_then(|pair| pair.parse::<DateTime>().ok())
-            .filter(|_| words.get(index + 1).is_some_and(|next| next.contains(':')))
-        {
+    while !words.is_empty() {
+        if let Some((parsed, used)) = absolute(words) {
             time = parsed.to_zoned(TimeZone::UTC).map_err(|_| invalid())?;
-            index += 2;
+            words = &words[used..];
             continue;
         }
-        if let Ok(parsed) = word.to_uppercase().parse::<DateTime>() {
-            time = parsed.to_zoned(TimeZone::UTC).map_err(|_| invalid())?;
-            index += 1;
-            continue;
-        }
-        let (count, unit, used) = match (word.as_str(), word.parse::<i64>()) {
-            ("now" | "today" | "utc" | "z", _) => (0, "day".to_owned(), 1),
-            ("yesterday", _) => (-1, "day".to_owned(), 1),
-            ("tomorrow", _) => (1, "day".to_owned(), 1),
-            ("next" | "last", _) if words.len() > index + 1 => {
-                (if word == "next" { 1 } else { -1 }, words[index + 1].to_owned(), 2)
-            }
-            (_, Ok(count)) if words.len() > index + 1 => (count, words[index + 1].to_owned(), 2),
-            _ => return unknown(),
-        };
-        index += used;
-        let is_ago = words.get(index) == Some(&"ago");
-        index += usize::from(is_ago);
-        let count = if is_ago { -count } else { count };
+        let Some((count, unit, used)) = relative(words) else { return unknown() };
+        words = &words[used..];
+        let is_ago = words.first() == Some(&"ago");
+        words = &words[usize::from(is_ago)..];
         let unit = unit.trim_end_matches('s');
-        let Some(span) = span(count, unit) else { return unknown() };
+        let Some(span) = span(if is_ago { -count } else { count }, unit) else { return unknown() };
         time = add(time, span, matches!(unit, "month" | "year")).map_err(|_| invalid())?;
     }
     time.timestamp().round(Unit::Second).or_else(|_| unknown())
+}
+
+/// The date, or the date and time, that words begin with, and how many of them it has.
+fn absolute(words: &[&str]) -> Option<(DateTime, usize)> {
+    if let [date, time, ..] = words
+        && time.contains(':')
+        && let Ok(parsed) = format!("{date} {time}").parse()
+    {
+        return Some((parsed, 2));
+    }
+    Some((words.first()?.to_uppercase().parse().ok()?, 1))
+}
+
+/// The count and the unit, such as those of `2 days` and `tomorrow`, that words begin with, and how many of them it has.
+fn relative<'w>(words: &[&'w str]) -> Option<(i64, &'w str, usize)> {
+    let word = words.first()?.to_lowercase();
+    let count = match word.as_str() {
+        "now" | "today" | "utc" | "z" => return Some((0, "day", 1)),
+        "yesterday" => return Some((-1, "day", 1)),
+        "tomorrow" => return Some((1, "day", 1)),
+        "next" => 1,
+        "last" => -1,
+        count => count.parse().ok()?,
+    };
+    Some((count, words.get(1)?, 2))
 }
 
 /// Adds months from the first day on, as GNU does: a month after January 31 is in March.

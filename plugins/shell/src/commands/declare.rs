@@ -83,38 +83,38 @@ fn print(call: &mut Call<'_>, names: &[String]) -> Outcome {
             status = 1;
             continue;
         };
-        let quoted = |text: &str| {
-            format!(
-                "\"{}\"",
-                text.replace('\\', "\\\\").replace('"', "\\\"").replace('$', "\\$").replace('`', "\\`")
-            )
-        };
-        let mut flags = String::new();
-        let value = match &variable.value {
-            None => String::new(),
-            Some(Value::Text(text)) => format!("={}", quoted(text)),
-            Some(Value::List(list)) => {
-                flags.push('a');
-                let entries: Vec<String> =
-                    list.iter().map(|(key, value)| format!("[{key}]={}", quoted(value))).collect();
-                format!("=({})", entries.join(" "))
-            }
-            Some(Value::Map(map)) => {
-                flags.push('A');
-                let entries: String = map
-                    .iter()
-                    .map(|(key, value)| format!("[{}]={} ", escape::quote(key), quoted(value)))
-                    .collect();
-                format!("=({entries})")
-            }
-        };
-        flags.extend(variable.is_integer.then_some('i'));
-        flags.extend(variable.is_readonly.then_some('r'));
-        flags.extend(variable.is_exported.then_some('x'));
-        let flags = if flags.is_empty() { "-".to_owned() } else { flags };
+        let (flags, value) = written(variable);
         call.line(format!("declare -{flags} {name}{value}"))?;
     }
     Ok(status)
+}
+
+/// The flags and the value of a variable, as `declare -p` writes them.
+fn written(variable: &Variable) -> (String, String) {
+    let quoted = |text: &str| {
+        let text = text.replace('\\', "\\\\").replace('"', "\\\"").replace('$', "\\$").replace('`', "\\`");
+        format!("\"{text}\"")
+    };
+    let mut flags = String::new();
+    let value = match &variable.value {
+        None => String::new(),
+        Some(Value::Text(text)) => format!("={}", quoted(text)),
+        Some(Value::List(list)) => {
+            flags.push('a');
+            let entry = |(key, value): (&usize, &String)| format!("[{key}]={}", quoted(value));
+            format!("=({})", list.iter().map(entry).collect::<Vec<_>>().join(" "))
+        }
+        Some(Value::Map(map)) => {
+            flags.push('A');
+            let entries =
+                map.iter().map(|(key, value)| format!("[{}]={} ", escape::quote(key), quoted(value)));
+            format!("=({})", entries.collect::<String>())
+        }
+    };
+    flags.extend(variable.is_integer.then_some('i'));
+    flags.extend(variable.is_readonly.then_some('r'));
+    flags.extend(variable.is_exported.then_some('x'));
+    (if flags.is_empty() { "-".to_owned() } else { flags }, value)
 }
 
 pub fn unset(call: &mut Call<'_>) -> Outcome {

@@ -53,6 +53,7 @@ impl Found {
     }
 }
 
+#[derive(Default)]
 struct Walk {
     least: u32,
     most: u32,
@@ -74,23 +75,8 @@ pub fn find(call: &mut Call<'_>) -> Outcome {
     if paths.is_empty() {
         paths.push(".".to_owned());
     }
-    let mut walk = Walk {
-        least: 0,
-        most: MAX_DEPTH,
-        is_pruned: false,
-        is_ended: false,
-        passed: 0,
-        status: 0,
-        collected: Vec::new(),
-    };
-    let mut parser = Parser {
-        words: &call.arguments[starts..],
-        position: 0,
-        has_action: false,
-        is_deep: false,
-        depth: 0,
-        batch: None,
-    };
+    let mut walk = Walk { most: MAX_DEPTH, ..Walk::default() };
+    let mut parser = Parser { words: &call.arguments[starts..], ..Parser::default() };
     let mut test = parser.or(call, &mut walk)?;
     if let Some(word) = parser.words.get(parser.position) {
         return fail(format!("unexpected `{word}`"));
@@ -103,13 +89,8 @@ pub fn find(call: &mut Call<'_>) -> Outcome {
         match call.place(path).and_then(std::fs::symlink_metadata) {
             Ok(metadata) => {
                 let name = path.trim_end_matches('/').rsplit('/').next().unwrap_or(path).to_owned();
-                visit(
-                    call,
-                    &mut walk,
-                    &test,
-                    is_deep,
-                    Found { path: path.clone(), name, metadata, depth: 0 },
-                )?;
+                let found = Found { path: path.clone(), name, metadata, depth: 0 };
+                visit(call, &mut walk, &test, is_deep, found)?;
             }
             Err(error) => {
                 call.complain(&format!("'{path}': {}", explain(&error)))?;
@@ -209,23 +190,19 @@ fn holds(call: &mut Call<'_>, walk: &mut Walk, test: &Test, found: &Found) -> Ou
             call.shell.call_command(&arguments[0], &arguments[1..], call.io)? == 0
         }
         Test::Not(test) => !holds(call, walk, test, found)?,
-        Test::And(tests) => {
-            for test in tests {
-                if !holds(call, walk, test, found)? {
-                    return Ok(false);
-                }
-            }
-            true
-        }
-        Test::Or(tests) => {
-            for test in tests {
-                if holds(call, walk, test, found)? {
-                    return Ok(true);
-                }
-            }
-            false
-        }
+        Test::And(tests) => !any(call, walk, tests, found, false)?,
+        Test::Or(tests) => any(call, walk, tests, found, true)?,
     })
+}
+
+/// Whether a test has this result; those behind it do not run then.
+fn any(call: &mut Call<'_>, walk: &mut Walk, tests: &[Test], found: &Found, result: bool) -> Outcome<bool> {
+    for test in tests {
+        if holds(call, walk, test, found)? == result {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 fn delete(call: &mut Call<'_>, walk: &mut Walk, found: &Found) -> Outcome<bool> {
@@ -268,6 +245,7 @@ fn write(format: &str, found: &Found) -> String {
     text
 }
 
+#[derive(Default)]
 struct Parser<'w> {
     words: &'w [String],
     position: usize,
@@ -332,19 +310,7 @@ impl Parser<'_> {
             "-empty" => Test::Empty,
             "-true" => Test::Constant(true),
             "-false" => Test::Constant(false),
-            "-size" => {
-                let text = self.value(&word)?;
-                let unit = text.chars().last().filter(|unit| unit.is_alphabetic());
-                let bytes = match unit {
-                    Some('c') => 1,
-                    Some('k') => 1024,
-                    Some('M') => 1024 * 1024,
-                    Some('G') => 1024 * 1024 * 1024,
-                    _ => 512,
-                };
-                let (order, count) = comparison(text.trim_end_matches(char::is_alphabetic))?;
-                Test::Size(order, count, bytes)
-            }
+            "-size" => size(&self.value(&word)?)?,
             "-mtime" | "-mmin" => {
                 let (order, count) = comparison(&self.value(&word)?)?;
                 Test::Age(order, count, if word == "-mmin" { 60 } else { 86_400 })
@@ -372,6 +338,19 @@ impl Parser<'_> {
         })
     }
 
+    /// The command of `-exec`, up to `;` or `+`.
+    fn command(&mut self) -> Outcome<Test> {
+        let rest = &self.words[self.position..];
+        let end = rest.iter().position(|word| word == ";" || word == "+");
+        let Some(end) = end.filter(|end| *end > 0) else { return fail("missing argument to `-exec'") };
+        let (words, is_batch) = (rest[..end].to_vec(), rest[end] == "+");
+        self.position += end + 1;
+        if is_batch {
+            self.batch = Some(words.clone());
+        }
+        Ok(Test::Execute(words, is_batch))
+    }
+
     fn action(&mut self, word: &str) -> Outcome<Test> {
         let action = match word {
             "-prune" => return Ok(Test::Prune),
@@ -383,22 +362,7 @@ impl Parser<'_> {
                 self.is_deep = true;
                 Test::Delete
             }
-            "-exec" => {
-                let rest = &self.words[self.position..];
-                let Some(end) = rest.iter().position(|word| word == ";" || word == "+") else {
-                    return fail("missing argument to `-exec'");
-                };
-                let words = rest[..end].to_vec();
-                let is_batch = rest[end] == "+";
-                self.position += end + 1;
-                if words.is_empty() {
-                    return fail("missing argument to `-exec'");
-                }
-                if is_batch {
-                    self.batch = Some(words.clone());
-                }
-                Test::Execute(words, is_batch)
-            }
+            "-exec" => self.command()?,
             _ => {
                 return Err(Stop::Fail(
                     1,
@@ -412,6 +376,18 @@ impl Parser<'_> {
         self.has_action |= !matches!(action, Test::Quit);
         Ok(action)
     }
+}
+
+fn size(text: &str) -> Outcome<Test> {
+    let bytes = match text.chars().last() {
+        Some('c') => 1,
+        Some('k') => 1024,
+        Some('M') => 1024 * 1024,
+        Some('G') => 1024 * 1024 * 1024,
+        _ => 512,
+    };
+    let (order, count) = comparison(text.trim_end_matches(char::is_alphabetic))?;
+    Ok(Test::Size(order, count, bytes))
 }
 
 fn comparison(text: &str) -> Outcome<(std::cmp::Ordering, u64)> {

@@ -223,13 +223,18 @@ impl Search {
             written_to = index + 1;
             after_left = self.after;
         }
+        self.summarize(call, shown, count)
+    }
+
+    /// Writes what `-c`, `-l` and `-L` ask for. Returns whether the file counts as found.
+    fn summarize(&self, call: &mut Call<'_>, shown: &str, count: usize) -> Outcome<bool> {
         let name = if self.shows_names { format!("{shown}:") } else { String::new() };
         if self.options.has('c') {
             call.line(format!("{name}{count}"))?;
-        } else if (self.options.has('l') && count > 0) || (self.options.has('L') && count == 0) {
+        } else if self.options.has(if count > 0 { 'l' } else { 'L' }) {
             call.line(shown)?;
         }
-        Ok(if self.options.has('L') { count == 0 } else { count > 0 })
+        Ok((count > 0) != self.options.has('L'))
     }
 
     fn line(&self, call: &mut Call<'_>, shown: &str, index: usize, line: &[u8], sign: char) -> Outcome<()> {

@@ -48,7 +48,7 @@ fn format_once(
     text: &mut String,
     status: &mut i32,
 ) -> Outcome<bool> {
-    let (mut rest, ends) = escape_format(format);
+    let (mut rest, ends) = escape::decode(format, Kind::Format);
     while let Some(start) = rest.find('%') {
         text.push_str(&rest[..start]);
         rest = rest.split_off(start);
@@ -60,6 +60,7 @@ fn format_once(
         rest = rest.split_off(length);
         let value = if spec.kind == '%' { None } else { values.next() };
         let word = value.map_or("", String::as_str);
+        let mut is_number = true;
         match spec.kind {
             '%' => text.push('%'),
             's' => text.push_str(&spec.text(word)),
@@ -74,28 +75,24 @@ fn format_once(
             'c' => text.push_str(&spec.text(&word.chars().take(1).collect::<String>())),
             'd' | 'i' | 'u' | 'x' | 'X' | 'o' => {
                 let (number, is_valid) = integer(word);
-                if !is_valid {
-                    call.io.errors.write(format!("printf: {word}: invalid number\n").as_bytes())?;
-                    *status = 1;
-                }
+                is_number = is_valid;
                 text.push_str(&spec.integer(number));
             }
-            'f' | 'F' | 'e' | 'E' | 'g' | 'G' => match word.trim().parse() {
-                Ok(number) => text.push_str(&spec.float(number)),
-                Err(_) => {
-                    if value.is_some() && !word.is_empty() {
-                        call.io.errors.write(format!("printf: {word}: invalid number\n").as_bytes())?;
-                        *status = 1;
-                    }
-                    text.push_str(&spec.float(0.0));
-                }
-            },
+            'f' | 'F' | 'e' | 'E' | 'g' | 'G' => {
+                let number = word.trim().parse();
+                is_number = number.is_ok() || word.is_empty();
+                text.push_str(&spec.float(number.unwrap_or(0.0)));
+            }
             '(' => text.push_str(&super::date::format_seconds(&spec.time, word)?),
             kind => {
                 return fail(format!(
                     "`%{kind}` is not supported by this shell: %s %b %q %c %d %i %u %x %X %o %f %e %g are"
                 ));
             }
+        }
+        if !is_number {
+            call.io.errors.write(format!("printf: {word}: invalid number\n").as_bytes())?;
+            *status = 1;
         }
     }
     text.push_str(&rest);
@@ -120,11 +117,6 @@ fn quote(word: &str) -> String {
         quoted.push(sign);
     }
     quoted
-}
-
-/// Decodes the escapes of a format, in which a percent sign of `\045` is none of the format.
-fn escape_format(format: &str) -> (String, bool) {
-    escape::decode(format, Kind::Format)
 }
 
 /// A number as C writes it, or a quote and a sign for the sign's code.

@@ -202,16 +202,12 @@ pub fn count(call: &mut Call<'_>) -> Outcome {
 
 fn count_kind(bytes: &[u8], kind: char) -> usize {
     match kind {
-        'l' => memchr_count(bytes),
+        'l' => bytes.iter().filter(|byte| **byte == b'\n').count(),
         'w' => bytes.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).count(),
         'm' => text_of(bytes).chars().count(),
         'L' => lines(bytes).map(|line| text_of(chomp(line)).chars().count()).max().unwrap_or(0),
         _ => bytes.len(),
     }
-}
-
-fn memchr_count(bytes: &[u8]) -> usize {
-    bytes.iter().filter(|byte| **byte == b'\n').count()
 }
 
 /// A list such as `1,3-5,7-`, as ranges from 1.
@@ -245,25 +241,15 @@ pub fn cut(call: &mut Call<'_>) -> Outcome {
         for line in lines(&bytes) {
             let line = text_of(chomp(line));
             if !options.has('f') {
-                let kept: String = line
-                    .chars()
-                    .enumerate()
-                    .filter(|(index, _)| keeps(index + 1))
-                    .map(|(_, sign)| sign)
-                    .collect();
-                call.line(kept)?;
+                let kept = line.chars().enumerate().filter(|(index, _)| keeps(index + 1));
+                call.line(kept.map(|(_, sign)| sign).collect::<String>())?;
             } else if !line.contains(&delimiter) {
                 if !options.has('s') {
                     call.line(line)?;
                 }
             } else {
-                let kept: Vec<&str> = line
-                    .split(&delimiter)
-                    .enumerate()
-                    .filter(|(index, _)| keeps(index + 1))
-                    .map(|(_, field)| field)
-                    .collect();
-                call.line(kept.join(&joiner))?;
+                let kept = line.split(&delimiter).enumerate().filter(|(index, _)| keeps(index + 1));
+                call.line(kept.map(|(_, field)| field).collect::<Vec<_>>().join(&joiner))?;
             }
         }
     }

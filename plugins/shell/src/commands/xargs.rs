@@ -1,6 +1,6 @@
 //! `xargs`
 
-use crate::call::{Call, text_of};
+use crate::call::{Call, Options, text_of};
 use crate::shell::{Outcome, fail};
 use crate::stream::{Input, Streams};
 
@@ -11,17 +11,7 @@ const LONG: &str = "null=0 no-run-if-empty=r max-args=n delimiter=d replace=I ma
 
 pub fn xargs(call: &mut Call<'_>) -> Outcome {
     let options = call.options("0rn:I:d:L:tP:", LONG, true)?;
-    let input = text_of(&call.io.input.read_all());
-    let by_lines = options.has('I') || options.has('L');
-    let words: Vec<String> = if options.has('0') {
-        input.split_terminator('\0').map(str::to_owned).collect()
-    } else if let Some(delimiter) = options.value('d') {
-        split_at(&input, delimiter)
-    } else if by_lines {
-        input.lines().map(|line| line.trim_start().to_owned()).filter(|line| !line.is_empty()).collect()
-    } else {
-        split(&input)?
-    };
+    let words = words(&options, &text_of(&call.io.input.read_all()))?;
     let command: Vec<String> =
         if options.rest.is_empty() { vec!["echo".to_owned()] } else { options.rest.clone() };
     let streams = Streams { input: Input::default(), ..call.io.clone() };
@@ -63,6 +53,19 @@ pub fn xargs(call: &mut Call<'_>) -> Outcome {
         run(call, [command.clone(), chunk].concat())?;
     }
     Ok(status)
+}
+
+/// The words of an input, which options split otherwise than at blanks.
+fn words(options: &Options, input: &str) -> Outcome<Vec<String>> {
+    Ok(if options.has('0') {
+        input.split_terminator('\0').map(str::to_owned).collect()
+    } else if let Some(delimiter) = options.value('d') {
+        split_at(input, delimiter)
+    } else if options.has('I') || options.has('L') {
+        input.lines().map(|line| line.trim_start().to_owned()).filter(|line| !line.is_empty()).collect()
+    } else {
+        split(input)?
+    })
 }
 
 /// Words at each delimiter, which may be written with escapes.

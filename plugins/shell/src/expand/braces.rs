@@ -79,7 +79,7 @@ fn choices(tokens: &[Token]) -> Outcome<Option<(Vec<Vec<Token>>, usize)>> {
         match token {
             Token::Sign('}') if depth == 0 => {
                 let choices = if parts.is_empty() {
-                    sequence(&part).map(Sequence::words).transpose()?
+                    sequence(&part)?
                 } else {
                     parts.push(part);
                     Some(parts)
@@ -99,60 +99,44 @@ fn choices(tokens: &[Token]) -> Outcome<Option<(Vec<Vec<Token>>, usize)>> {
     Ok(None)
 }
 
-/// Numbers or letters from one to another.
-struct Sequence {
-    from: i64,
-    to: i64,
-    step: u64,
-    /// The width of a number with its zeros, and none for letters.
-    width: Option<usize>,
+/// The words of `1..5`, `a..e` or `0..10..2`. More than `MAX_WORDS` are an error: left as they are, a loop over them would run once.
+fn sequence(tokens: &[Token]) -> Outcome<Option<Vec<Vec<Token>>>> {
+    let Some((from, to, step, width)) = bounds(tokens) else { return Ok(None) };
+    let last = from.abs_diff(to) / step;
+    if last >= MAX_WORDS as u64 {
+        return too_many();
+    }
+    let values = (0..=last).map(|index| {
+        let distance = step * index;
+        if from <= to {
+            from.saturating_add_unsigned(distance)
+        } else {
+            from.saturating_sub_unsigned(distance)
+        }
+    });
+    let written = values.map(|value| match width {
+        None => u8::try_from(value).map(char::from).unwrap_or_default().to_string(),
+        Some(width) => format!("{value:0width$}"),
+    });
+    Ok(Some(written.map(|text| text.chars().map(Token::Sign).collect()).collect()))
 }
 
-/// `1..5`, `a..e` or `0..10..2`.
-fn sequence(tokens: &[Token]) -> Option<Sequence> {
-    let mut text = String::new();
-    for token in tokens {
-        match token {
-            Token::Sign(sign) => text.push(*sign),
-            Token::Other(_) => return None,
-        }
-    }
+/// The first and the last value of a sequence, its step, and the width of a number with its zeros; letters have none.
+fn bounds(tokens: &[Token]) -> Option<(i64, i64, u64, Option<usize>)> {
+    let sign = |token: &Token| match token {
+        Token::Sign(sign) => Some(*sign),
+        Token::Other(_) => None,
+    };
+    let text = tokens.iter().map(sign).collect::<Option<String>>()?;
     let parts: Vec<&str> = text.split("..").collect();
     let (first, last) = (*parts.first()?, *parts.get(1)?);
     let step = parts.get(2).map_or(Some(1), |step| step.parse::<i64>().ok())?.unsigned_abs().max(1);
     let is_letter = |text: &str| text.len() == 1 && text.as_bytes()[0].is_ascii_alphabetic();
-    let (from, to, width) = if is_letter(first) && is_letter(last) {
-        (i64::from(first.as_bytes()[0]), i64::from(last.as_bytes()[0]), None)
-    } else {
-        let is_padded = |text: &str| {
-            text.trim_start_matches('-').len() > 1 && text.trim_start_matches('-').starts_with('0')
-        };
-        let width = if is_padded(first) || is_padded(last) { first.len().max(last.len()) } else { 0 };
-        (first.parse().ok()?, last.parse().ok()?, Some(width))
-    };
-    Some(Sequence { from, to, step, width })
-}
-
-impl Sequence {
-    /// Its words. More than `MAX_WORDS` are an error: left as they are, a loop over them would run once.
-    fn words(self) -> Outcome<Vec<Vec<Token>>> {
-        let Self { from, to, step, width } = self;
-        let last = from.abs_diff(to) / step;
-        if last >= MAX_WORDS as u64 {
-            return too_many();
-        }
-        let values = (0..=last).map(|index| {
-            let distance = step * index;
-            if from <= to {
-                from.saturating_add_unsigned(distance)
-            } else {
-                from.saturating_sub_unsigned(distance)
-            }
-        });
-        let written = values.map(|value| match width {
-            None => u8::try_from(value).map(char::from).unwrap_or_default().to_string(),
-            Some(width) => format!("{value:0width$}"),
-        });
-        Ok(written.map(|text| text.chars().map(Token::Sign).collect()).collect())
+    if is_letter(first) && is_letter(last) {
+        return Some((i64::from(first.as_bytes()[0]), i64::from(last.as_bytes()[0]), step, None));
     }
+    let digits = |text: &str| text.trim_start_matches('-').to_owned();
+    let is_padded = |text: &str| digits(text).len() > 1 && digits(text).starts_with('0');
+    let width = if is_padded(first) || is_padded(last) { first.len().max(last.len()) } else { 0 };
+    Some((first.parse().ok()?, last.parse().ok()?, step, Some(width)))
 }

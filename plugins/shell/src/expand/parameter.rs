@@ -13,6 +13,16 @@ enum Values {
     Many(Vec<String>, char),
 }
 
+impl Values {
+    /// Whether there is none, or with `with_empty` none but empty ones.
+    fn are_missing(&self, with_empty: bool) -> bool {
+        match self {
+            Self::One(value) => value.as_ref().is_none_or(|value| with_empty && value.is_empty()),
+            Self::Many(values, _) => values.is_empty() || (with_empty && values.iter().all(String::is_empty)),
+        }
+    }
+}
+
 /// The value of a parameter that the shell itself keeps.
 pub fn special(shell: &mut Shell, name: &str) -> Option<String> {
     Some(match name {
@@ -52,13 +62,7 @@ impl Shell {
         };
         let values = match &parameter.operation {
             Operation::Default(kind, with_empty, word) => {
-                let is_missing = match &values {
-                    Values::One(value) => value.as_ref().is_none_or(|value| *with_empty && value.is_empty()),
-                    Values::Many(values, _) => {
-                        values.is_empty() || (*with_empty && values.iter().all(String::is_empty))
-                    }
-                };
-                match (kind, is_missing) {
+                match (kind, values.are_missing(*with_empty)) {
                     ('+', true) => Values::One(Some(String::new())),
                     ('+', false) | ('-', true) => {
                         // An empty word between quotes is an argument too.

@@ -8,6 +8,9 @@ const BINARY: [&str; 17] = [
     ">=",
 ];
 
+/// Words that begin a compound command, of which the last three are not supported.
+const KEYWORDS: [&str; 10] = ["{", "if", "while", "until", "for", "case", "[[", "select", "coproc", "time"];
+
 impl Parser {
     pub(super) fn compound(&mut self) -> Parsed<Option<Compound>> {
         if self.looking_at("((")
@@ -19,44 +22,30 @@ impl Parser {
             let list = self.commands()?;
             return self.close(")").map(|()| Some(Compound::Subshell(list)));
         }
-        let Some(word) = self.keyword() else { return Ok(None) };
-        let length = word.len();
-        let compound = match word.as_str() {
+        let Some(word) = self.keyword().filter(|word| KEYWORDS.contains(&word.as_str())) else {
+            return Ok(None);
+        };
+        self.position += word.len();
+        Ok(Some(match word.as_str() {
             "{" => {
-                self.position += length;
                 let list = self.commands()?;
                 self.expect_keyword("}")?;
                 Compound::Group(list)
             }
-            "if" => {
-                self.position += length;
-                self.conditional()?
-            }
+            "if" => self.conditional()?,
             "while" | "until" => {
-                self.position += length;
                 let condition = self.commands()?;
                 Compound::Loop(word == "until", condition, self.body()?)
             }
-            "for" => {
-                self.position += length;
-                self.for_loop()?
-            }
-            "case" => {
-                self.position += length;
-                self.case()?
-            }
+            "for" => self.for_loop()?,
+            "case" => self.case()?,
             "[[" => {
-                self.position += length;
                 let test = self.test_or()?;
                 self.expect_keyword("]]")?;
                 Compound::Test(test)
             }
-            "select" | "coproc" | "time" => {
-                return Err(self.error(&format!("`{word}` is not supported by this shell")));
-            }
-            _ => return Ok(None),
-        };
-        Ok(Some(compound))
+            _ => return Err(self.error(&format!("`{word}` is not supported by this shell"))),
+        }))
     }
 
     fn close(&mut self, sign: &str) -> Parsed<()> {

@@ -24,17 +24,11 @@ impl Style {
         let mut text = String::new();
         self.put(value, 0, &mut text)?;
         if self.is_ascii && !text.is_ascii() {
-            let escaped = text.chars().flat_map(|sign| {
-                let mut units = [0; 2];
-                let escapes: String = match sign.is_ascii() {
-                    true => sign.to_string(),
-                    false => {
-                        sign.encode_utf16(&mut units).iter().map(|unit| format!("\\u{unit:04x}")).collect()
-                    }
-                };
-                escapes.chars().collect::<Vec<_>>()
-            });
-            text = escaped.collect();
+            let escape = |unit: u16| match u8::try_from(unit) {
+                Ok(unit) if unit.is_ascii() => char::from(unit).to_string(),
+                _ => format!("\\u{unit:04x}"),
+            };
+            text = text.encode_utf16().map(escape).collect();
         }
         Ok(text)
     }
