@@ -111,9 +111,9 @@ impl Part {
 
     /// How many bytes the first `count` lines or bytes have, or all but the last ones.
     fn length(&self, bytes: &[u8], count: usize, from_end: bool) -> usize {
-        let all = if self.by_bytes { bytes.len() } else { lines(bytes).count() };
-        let count = if from_end { all.saturating_sub(count) } else { count.min(all) };
-        if self.by_bytes { count } else { lines(bytes).take(count).map(<[u8]>::len).sum() }
+        let all = || if self.by_bytes { bytes.len() } else { lines(bytes).count() };
+        let count = if from_end { all().saturating_sub(count) } else { count };
+        if self.by_bytes { count.min(bytes.len()) } else { lines(bytes).take(count).map(<[u8]>::len).sum() }
     }
 
     /// Writes a part of each input, under its name where there are several.
