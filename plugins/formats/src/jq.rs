@@ -8,7 +8,7 @@ mod program;
 use jaq_core::Exn;
 use jaq_json::Val;
 
-pub use functions::{Data, MAX_NESTING, Query, nesting};
+pub use functions::{MAX_NESTING, Program, nesting};
 pub use program::compile;
 
 /// Messages of `jaq` quote whole documents.

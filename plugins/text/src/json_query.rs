@@ -6,8 +6,7 @@ mod output;
 
 use std::collections::{BTreeMap, VecDeque};
 
-use formats::jq::{self, Data, Query, Stop};
-use jaq_core::{Ctx, Vars};
+use formats::jq::{self, Program, Stop};
 use jaq_json::{Val, read};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -66,18 +65,17 @@ pub fn json_query(
     limit: u32,
 ) -> Result<Results, Error> {
     let (names, values) = read_variables(&variables)?;
-    let program = jq::compile(&filter, &names, false)?;
+    let filter = jq::compile(&filter, &names, false)?;
     let documents = read_documents(document::choose(&value, text.as_deref())?, slurp)?;
 
-    let data =
-        Data::new(program.lut, VecDeque::new(), |value| Converter::default().convert(value, 0).map(drop));
-    let context = Ctx::<Query>::new(&data, Vars::new(values));
+    let check = |value: &Val| Converter::default().convert(value, 0).map(drop);
+    let program = Program::new(filter, values, VecDeque::new(), check);
     let mut collected = Results::default();
     let mut budget = ListBudget::for_list();
-    for output in documents.into_iter().flat_map(|document| program.id.run((context.clone(), document))) {
+    for output in documents.into_iter().flat_map(|document| program.run(document)) {
         let output = match output {
             Ok(output) => output,
-            Err(exception) => return stop(exception.into(), collected),
+            Err(early) => return stop(early, collected),
         };
         let mut converter = Converter::default();
         let tree = converter.convert(&output, 0).map_err(Error::new)?;

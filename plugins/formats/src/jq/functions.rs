@@ -6,8 +6,8 @@ use std::collections::VecDeque;
 use std::time::SystemTime;
 
 use jaq_core::data::HasLut;
-use jaq_core::native::{Filter, Fun, bome, run, unary, v};
-use jaq_core::{Cv, DataT, Lut, RunPtr, ValR, ValT as _};
+use jaq_core::native::{self, Fun, bome, run, unary, v};
+use jaq_core::{Ctx, Cv, DataT, Filter, Lut, RunPtr, ValR, ValT as _, Vars};
 use jaq_json::{Error, Num, Val};
 use jaq_std::ValT as _;
 use jiff::Timestamp;
@@ -16,6 +16,7 @@ use jiff::tz::{Offset, TimeZone};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use regex::{Captures, Regex};
 
+use super::Stop;
 use crate::base64;
 use crate::pattern::{self, Cursor};
 
@@ -28,9 +29,10 @@ pub const MAX_NESTING: usize = 200;
 /// The kind of data that filters run over.
 pub struct Query;
 
-/// State of a filter while it runs.
-pub struct Data {
-    lut: Lut<Query>,
+/// A compiled filter, and its state while it runs.
+pub struct Program {
+    filter: Filter<Query>,
+    variables: Vec<Val>,
     /// The last regular expression and its source: a filter uses the same for each of a thousand values.
     last: RefCell<Option<(String, Regex)>>,
     /// The documents that no filter has read yet.
@@ -39,10 +41,21 @@ pub struct Data {
     check: fn(&Val) -> Result<(), String>,
 }
 
-impl Data {
+impl Program {
     /// `check` refuses values that `tojson` must not write, since `jaq` writes without a limit.
-    pub fn new(lut: Lut<Query>, inputs: VecDeque<Val>, check: fn(&Val) -> Result<(), String>) -> Self {
-        Self { lut, last: RefCell::default(), inputs: RefCell::new(inputs), check }
+    pub fn new(
+        filter: Filter<Query>,
+        variables: Vec<Val>,
+        inputs: VecDeque<Val>,
+        check: fn(&Val) -> Result<(), String>,
+    ) -> Self {
+        Self { filter, variables, last: RefCell::default(), inputs: RefCell::new(inputs), check }
+    }
+
+    /// Runs the filter on a document. Here and not in the plugins, which would each hold `jaq` a second time.
+    pub fn run(&self, document: Val) -> impl Iterator<Item = Result<Val, Stop>> {
+        let context = Ctx::<Query>::new(self, Vars::new(self.variables.clone()));
+        self.filter.id.run((context, document)).map(|output| output.map_err(Stop::from))
     }
 
     pub fn next_input(&self) -> Option<Val> {
@@ -52,12 +65,12 @@ impl Data {
 
 impl DataT for Query {
     type V<'a> = Val;
-    type Data<'a> = &'a Data;
+    type Data<'a> = &'a Program;
 }
 
-impl<'a> HasLut<'a, Query> for &'a Data {
+impl<'a> HasLut<'a, Query> for &'a Program {
     fn lut(&self) -> &'a Lut<Query> {
-        &self.lut
+        &self.filter.lut
     }
 }
 
@@ -78,7 +91,7 @@ pub fn functions() -> impl Iterator<Item = Fun<Query>> {
         text, "encode_base64": |text| base64::encode(text.as_bytes()), "encode_uri": |text| utf8_percent_encode(text, RESERVED).to_string(),
         "decode_uri": |text| Val::utf8_str(percent_decode_str(text).collect::<Vec<_>>())
     ];
-    let others: [Filter<RunPtr<Query>>; 18] = [
+    let others: [native::Filter<RunPtr<Query>>; 18] = [
         ("decode_base64", v(0), |cv| bome(text(&cv.1).and_then(decode_base64))),
         ("tojson", v(0), |cv| bome(to_json(&cv))),
         ("shallow", v(0), |cv| bome(shallow(cv.1))),
@@ -112,7 +125,7 @@ pub fn functions() -> impl Iterator<Item = Fun<Query>> {
 
 /// `input` and `inputs`.
 pub fn inputs() -> impl Iterator<Item = Fun<Query>> {
-    let functions: [Filter<RunPtr<Query>>; 2] = [
+    let functions: [native::Filter<RunPtr<Query>>; 2] = [
         ("input", v(0), |cv| Box::new(cv.0.data().next_input().map(Ok).into_iter())),
         ("inputs", v(0), |cv| {
             let data = *cv.0.data();
@@ -278,7 +291,7 @@ fn groups(regex: &Regex, captures: &Captures<'_>, start_character: usize, search
 }
 
 /// Compiles a pattern with the flags of `jaq`, of which the library has some other names.
-fn compile(data: &Data, pattern: &str, flags: &str) -> Result<Regex, Error> {
+fn compile(program: &Program, pattern: &str, flags: &str) -> Result<Regex, Error> {
     if let Some(unknown) = flags.chars().find(|flag| !"gilmnpsx".contains(*flag)) {
         return Err(Error::str(format!(
             "`{unknown}` is no flag of a pattern, but g, i, l, m, n, p, s and x"
@@ -286,7 +299,7 @@ fn compile(data: &Data, pattern: &str, flags: &str) -> Result<Regex, Error> {
     }
     let inline = flags.replace(['g', 'n'], "").replace('l', "U").replace('p', "ms");
     let source = if inline.is_empty() { pattern.to_owned() } else { format!("(?{inline}){pattern}") };
-    let mut last = data.last.borrow_mut();
+    let mut last = program.last.borrow_mut();
     if let Some((_, regex)) = last.as_ref().filter(|(last, _)| *last == source) {
         return Ok(regex.clone());
     }

@@ -2,8 +2,8 @@
 
 mod output;
 
-use formats::jq::{self, Data, MAX_NESTING, Query};
-use jaq_core::{Ctx, ValT as _, Vars};
+use formats::jq::{self, MAX_NESTING, Program};
+use jaq_core::ValT as _;
 use jaq_json::{Val, read};
 use toolgate_sdk::serde_json;
 
@@ -28,20 +28,19 @@ fn fault<T>(status: i32, message: impl Into<String>) -> Outcome<T> {
 pub fn jq(call: &mut Call<'_>) -> Outcome {
     let arguments = read_arguments(call)?;
     let Some(filter) = &arguments.filter else { return fault(2, "usage: jq [options] filter [file…]") };
-    let program = jq::compile(filter, &arguments.names, true)
+    let compiled = jq::compile(filter, &arguments.names, true)
         .or_else(|error| fault(3, error.message().replace("`filter`", "the filter")))?;
     let has = |flag: char| arguments.flags.contains(flag);
     // `jq -n` in a loop leaves the input to the loop.
     let is_read = !has('n') || filter.contains("input");
     let (documents, damage) = if is_read { read_documents(call, &arguments)? } else { Default::default() };
-    let data = Data::new(program.lut, documents.into(), output::check);
-    let context = Ctx::<Query>::new(&data, Vars::new(arguments.values.clone()));
+    let program = Program::new(compiled, arguments.values.clone(), documents.into(), output::check);
     let mut status = 0;
     let mut last = None;
     let mut first = has('n').then_some(Val::Null);
-    while let Some(document) = first.take().or_else(|| if has('n') { None } else { data.next_input() }) {
-        for result in program.id.run((context.clone(), document)) {
-            match result.map_err(jq::Stop::from) {
+    while let Some(document) = first.take().or_else(|| if has('n') { None } else { program.next_input() }) {
+        for result in program.run(document) {
+            match result {
                 Ok(value) => {
                     write(call, &arguments, &value)?;
                     last = Some(!matches!(value, Val::Null | Val::Bool(false)));
