@@ -14,8 +14,9 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_toolgate-under-test");
 
 /// Allowed dependencies of each host crate, without dev-dependencies. Adding one is a design decision, made here.
 const HOST: &[(&str, &str)] = &[
-    // Shared types, also compiled into the built-in plugins that read definitions, without the optional two.
-    ("toolgate-api", "serde serde_json thiserror utoipa zeroize"),
+    // Shared types, also compiled into the built-in plugins that read definitions, without the optional three.
+    ("toolgate-api", "serde serde_json thiserror toolgate-api-macros utoipa zeroize"),
+    ("toolgate-api-macros", "quote syn"),
     // Decides without I/O: no runtime, engine, store, network or files.
     (
         "toolgate-admission",

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use toolgate_api_macros::optional_fields;
 use utoipa::ToSchema;
 
 /// State of an approval.
@@ -46,6 +47,7 @@ impl ApprovalState {
 }
 
 /// An approval.
+#[optional_fields]
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct ApprovalView {
     /// The approval's id.
@@ -90,54 +92,41 @@ pub struct ApprovalView {
     /// The number of calls that the approval still allows.
     pub uses_left: u64,
     /// The fields of the arguments that may vary, and how.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Object, required = false)]
+    #[schema(value_type = Object)]
     pub constraints: Option<Box<RawValue>>,
     /// The arguments that the approver gave, with which the call runs in place of `arguments`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Object, required = false)]
+    #[schema(value_type = Object)]
     pub arguments_instead: Option<Box<RawValue>>,
     /// The decider's reason.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = String, required = false)]
     pub reason: Option<String>,
     /// The id of the token that decided.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = String, required = false)]
     pub decided_by: Option<String>,
     /// When the decision was made.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = u64, required = false)]
     pub decided_at: Option<u64>,
 }
 
 /// A decision about an approval.
+#[optional_fields]
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DecisionRequest {
     /// `approve` or `deny`.
     pub decision: Choice,
     /// The reason, in words. The model is told the reason of a denial.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = String, required = false, max_length = 1000)]
+    #[schema(max_length = 1000)]
     pub reason: Option<String>,
     /// Places of the arguments that may vary: JSON pointers, each with a JSON Schema, or with the value that it must
     /// have. Other places keep the value that is shown. Without it exactly this call is approved.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Object, required = false, example = json!({"/amount": {"type": "integer", "maximum": 100}}))]
+    #[schema(value_type = Object, example = json!({"/amount": {"type": "integer", "maximum": 100}}))]
     pub arguments: Option<Box<RawValue>>,
     /// Other arguments, with which the call runs once when it is posted again. They are validated as the call's own, and
     /// the model is told them as the approver's. Not together with `arguments` or `uses`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Object, required = false)]
+    #[schema(value_type = Object)]
     pub arguments_instead: Option<Box<RawValue>>,
     /// Calls that are approved. Left out: 1.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = u64, required = false, minimum = 1, maximum = 1000)]
+    #[schema(minimum = 1, maximum = 1000)]
     pub uses: Option<u64>,
     /// When the approval expires, in milliseconds since 1970. Left out: after the time that the operator has set.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = u64, required = false)]
     pub expires_at: Option<u64>,
 }
 

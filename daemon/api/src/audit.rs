@@ -10,6 +10,7 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use toolgate_api_macros::optional_fields;
 use utoipa::ToSchema;
 
 pub use integrity::{
@@ -35,6 +36,7 @@ pub struct AuditPage {
 
 /// One call with its outcome, one effect, one administrative act, one recovery, or a range of damaged records. `kind` says
 /// which of the last fields are set.
+#[optional_fields]
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[schema(as = AuditRecord)]
 pub struct Row {
@@ -45,50 +47,29 @@ pub struct Row {
     /// Time of the record, in milliseconds since 1970.
     pub at_ms: u64,
     /// Status of the call, `running` before its end. Administrative acts have only `running`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Status, required = false)]
     pub status: Option<Status>,
     /// The intent of the call.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = CallIntent<'static>, required = false)]
     pub call: Option<CallIntent<'static>>,
     /// Time of the outcome, in milliseconds since 1970.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = u64, required = false)]
     pub closed_at_ms: Option<u64>,
     /// The outcome of the call.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = CallOutcome<'static>, required = false)]
     pub outcome: Option<CallOutcome<'static>>,
     /// The organization's data was deleted: the arguments of the call, the detail of the effect, or the details of the decision
     /// about a call cannot be read any more.
     #[serde(default, skip_serializing_if = "is_false")]
-    #[schema(value_type = bool, required = false)]
     pub arguments_deleted: bool,
     /// Number of effects that did not fit into the log.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = u64, required = false)]
     pub effects_lost: Option<u64>,
     /// Sequence of the call that the effect belongs to.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = u64, required = false)]
     pub of: Option<u64>,
     /// The effect.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = EffectRecord<'static>, required = false)]
     pub effect: Option<EffectRecord<'static>>,
     /// The administrative act.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = AdminRecord<'static>, required = false)]
     pub admin: Option<AdminRecord<'static>>,
     /// The findings of a start after a crash.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Recovery, required = false)]
     pub recovery: Option<Recovery>,
     /// The damaged part of this row. With the kind `damaged`, unreadable records between the previous and the next row, of
     /// unknown organizations.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = DamagedRange, required = false)]
     pub damaged: Option<DamagedRange>,
 }
 
@@ -126,18 +107,15 @@ pub enum Order {
 }
 
 /// A range of the log that no longer contains what was recorded.
+#[optional_fields]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(as = AuditDamaged)]
 pub struct DamagedRange {
     /// Number of unreadable records, of any organization.
     pub records: u64,
     /// Number of the segment; hidden from tenants, and unknown for an outcome that was lost with other records.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = u64, required = false)]
     pub segment: Option<u64>,
     /// Offset in the segment, in bytes; present if `segment` is.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = u64, required = false)]
     pub offset: Option<u64>,
     /// The reason.
     pub what: Cow<'static, str>,
@@ -172,6 +150,7 @@ impl Kind {
 }
 
 /// An intent: a call and the decision of the gate. A refused call has an intent too, closed at once.
+#[optional_fields]
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[schema(as = AuditIntent)]
 pub struct CallIntent<'a> {
@@ -182,30 +161,21 @@ pub struct CallIntent<'a> {
     /// The call's id.
     pub call: Cow<'a, str>,
     /// The call whose script made this one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = String, required = false)]
     pub parent: Option<Cow<'a, str>>,
     /// The agent's name.
     pub agent: Cow<'a, str>,
     /// The user that the orchestrator acts for.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = String, required = false)]
     pub user: Option<Cow<'a, str>>,
     /// The orchestrator's conversation.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = String, required = false)]
     pub conversation: Option<Cow<'a, str>>,
     /// The channel of the session, such as `sms`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = String, required = false)]
     pub channel: Option<Cow<'a, str>>,
     /// `namespace/tool`, or the called name of an unknown tool.
     pub tool: Cow<'a, str>,
     /// The tool name in the model's call.
     pub wire_name: Cow<'a, str>,
     /// Redacted arguments; absent if the arguments were not JSON.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Value, required = false)]
+    #[schema(value_type = Value)]
     pub arguments: Option<Cow<'a, RawValue>>,
     /// SHA-256 of the arguments as they were sent.
     #[schema(value_type = String, pattern = "^[0-9a-f]{64}$")]
@@ -213,21 +183,17 @@ pub struct CallIntent<'a> {
     /// JSON pointers of the `null`s for optional arguments that were removed before validation; a redacted argument stands for
     /// what is in it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schema(value_type = Vec<String>, required = false)]
+    #[schema(value_type = Vec<String>)]
     pub nulls_removed: Vec<Cow<'a, str>>,
     /// The decision of the gate.
     pub verdict: Verdict,
     /// The layer and rule that decided.
     pub reason: Reason<'a>,
     /// Number of equal refusals that this record stands for: same session, tool, code and rule. The last one is named.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = u64, required = false)]
     pub repeated: Option<u64>,
     /// Revision of the rules that decided; grows with every change.
     pub policy_revision: u64,
     /// The plugin at the time of the decision.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = PluginStamp<'a>, required = false)]
     pub plugin: Option<PluginStamp<'a>>,
     /// Interface of the call: `http`, `mcp`, `try`, `quickstart`.
     pub source: Cow<'a, str>,
@@ -265,7 +231,7 @@ pub struct Reason<'a> {
     pub layer: Cow<'a, str>,
     /// The rule within the layer; rules of the platform are hidden from tenants.
     #[serde(default, skip_serializing_if = "is_hidden")]
-    #[schema(value_type = String, required = false)]
+    #[schema(value_type = String)]
     pub rule: Cow<'a, str>,
 }
 
@@ -280,14 +246,13 @@ pub struct PluginStamp<'a> {
 }
 
 /// The outcome of a call.
+#[optional_fields]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(as = AuditOutcome)]
 pub struct CallOutcome<'a> {
     /// How the call ended.
     pub status: Status,
     /// Error code, if the call failed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = String, required = false)]
     pub error_type: Option<Cow<'a, str>>,
     /// Whether guest code started.
     pub executed: Executed,
@@ -298,8 +263,6 @@ pub struct CallOutcome<'a> {
     #[serde(default)]
     pub duration_us: u64,
     /// Hash and size of the output.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = OutputStamp, required = false)]
     pub output: Option<OutputStamp>,
 }
 
@@ -393,12 +356,11 @@ pub struct EffectRecord<'a> {
 }
 
 /// An administrative act.
+#[optional_fields]
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[schema(as = AuditAct)]
 pub struct AdminRecord<'a> {
     /// Organization of the act; absent for an act of the platform.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = String, required = false)]
     pub organization: Option<Cow<'a, str>>,
     /// Id of the acting token; `toolgate` for the daemon itself.
     pub principal: Cow<'a, str>,
@@ -409,12 +371,9 @@ pub struct AdminRecord<'a> {
     /// `ok`, or an `error_type`: `UNKNOWN` while the act runs, and after a crash during it.
     pub outcome: Cow<'a, str>,
     /// Revision of the rules in force.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = u64, required = false)]
     pub revision: Option<u64>,
     /// Further details, whose schema depends on the action.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Value, required = false)]
+    #[schema(value_type = Value)]
     pub details: Option<Cow<'a, RawValue>>,
     /// Interface of the act: `http`, or `daemon` for the daemon itself.
     pub source: Cow<'a, str>,

@@ -10,6 +10,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use toolgate_api_macros::optional_fields;
 use utoipa::ToSchema;
 
 use crate::audit::Sha256;
@@ -32,22 +33,17 @@ pub enum ExportLine {
 }
 
 /// The contents of an export.
+#[optional_fields]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(as = AuditExportBegin)]
 pub struct ExportBegin {
     /// The cursor after which it begins: the sequence of the last record before it.
     pub after: String,
     /// Only records of this organization.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = String, required = false)]
     pub organization: Option<String>,
     /// Only records from this time on, in milliseconds since 1970.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = u64, required = false)]
     pub since_ms: Option<u64>,
     /// Only records before this time, in milliseconds since 1970.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = u64, required = false)]
     pub until_ms: Option<u64>,
 }
 
@@ -98,6 +94,7 @@ pub enum ExportKind {
 }
 
 /// A record as the log has it.
+#[optional_fields]
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[schema(as = AuditExportRecord)]
 pub struct ExportRecord {
@@ -114,33 +111,24 @@ pub struct ExportRecord {
     /// Offset up to which the segment was on disk when the record was written.
     pub durable: u64,
     /// Hash that this record continues: of the record or the segment header before it. Absent where `not_provable`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = String, required = false, pattern = "^[0-9a-f]{64}$")]
+    #[schema(value_type = String, pattern = "^[0-9a-f]{64}$")]
     pub previous_hash: Option<Sha256>,
     /// Hash of this record. Absent where `not_provable`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = String, required = false, pattern = "^[0-9a-f]{64}$")]
+    #[schema(value_type = String, pattern = "^[0-9a-f]{64}$")]
     pub hash: Option<Sha256>,
     /// A rule of the platform is hidden from tenants, in this record or shortly before it, and the hashes would confirm guesses
     /// of it. Only in an export of one organization.
     #[serde(default, skip_serializing_if = "is_false")]
-    #[schema(required = false)]
     pub not_provable: bool,
     /// The payload that the hash covers, where it has line breaks; `payload` has spaces for them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = String, required = false)]
     pub payload_text: Option<String>,
     /// The arguments of a call, or the details of a decision about one, decrypted.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Value, required = false)]
+    #[schema(value_type = Value)]
     pub arguments: Option<Box<RawValue>>,
     /// The detail of an effect, decrypted.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = String, required = false)]
     pub detail: Option<String>,
     /// The organization's data was deleted: arguments or detail cannot be decrypted any more.
     #[serde(default, skip_serializing_if = "is_false")]
-    #[schema(required = false)]
     pub arguments_deleted: bool,
     /// The record itself, byte for byte, but for a hidden rule and line breaks. `sealed` in it is the encrypted form of arguments or detail.
     #[schema(value_type = Value)]
@@ -160,14 +148,14 @@ pub struct ExportGap {
 }
 
 /// The end of an export.
+#[optional_fields]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(as = AuditExportEnd)]
 pub struct ExportEnd {
     /// The cursor to go on from, in `after`.
     pub cursor: String,
     /// Hash of the last record that was read, of any organization. Absent where it would confirm guesses of a hidden rule.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = String, required = false, pattern = "^[0-9a-f]{64}$")]
+    #[schema(value_type = String, pattern = "^[0-9a-f]{64}$")]
     pub hash: Option<Sha256>,
 }
 

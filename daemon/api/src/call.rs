@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use toolgate_api_macros::optional_fields;
 use utoipa::ToSchema;
 
 use crate::approval::ApprovalStamp;
@@ -65,15 +66,12 @@ pub struct PluginStamp {
 }
 
 /// The outcome of one call.
+#[optional_fields]
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct CallResult<'a> {
     /// The session's id, in the answer about one call. The answer to a request with calls has it beside the results.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = String, required = false)]
     pub session: Option<Cow<'a, str>>,
     /// The orchestrator's conversation id, in the answer about one call, if the session has one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = String, required = false)]
     pub conversation: Option<Cow<'a, str>>,
     /// The call's id.
     #[schema(value_type = String)]
@@ -85,8 +83,6 @@ pub struct CallResult<'a> {
     #[schema(value_type = String)]
     pub tool_name: Cow<'a, str>,
     /// The tool's name within its namespace.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = String, required = false)]
     pub action: Option<Cow<'a, str>>,
     /// The status of the call: its outcome, or the state that it waits in.
     pub status: CallStatus,
@@ -94,43 +90,33 @@ pub struct CallResult<'a> {
     pub executed: Executed,
     /// Whether the call ran for an earlier request with the same id, and this is its recorded outcome.
     #[serde(default, skip_serializing_if = "is_false")]
-    #[schema(required = false)]
     pub replayed: bool,
     /// The result, any JSON, if the status is `ok`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Value, required = false)]
+    #[schema(value_type = Value)]
     pub output: Option<Cow<'a, RawValue>>,
     /// Text, images, audio and files that the tool gave beside its output.
     #[serde(default, skip_serializing_if = "<[_]>::is_empty")]
-    #[schema(value_type = Vec<ContentBlock>, required = false)]
+    #[schema(value_type = Vec<ContentBlock>)]
     pub content: Cow<'a, [ContentBlock]>,
     /// The error, if the status is `error`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = CallResultError, required = false)]
     pub error: Option<CallResultError<'a>>,
     /// The result as text for a model's context, framed as data.
     pub text: String,
     /// The resources that the call used.
     pub usage: CallUsage,
     /// The plugin version that ran, or that would have run.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = PluginStamp, required = false)]
     pub plugin: Option<Cow<'a, PluginStamp>>,
     /// The pending approval, if the status is `approval_required`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = ApprovalStamp, required = false)]
     pub approval: Option<Cow<'a, ApprovalStamp>>,
     /// The payload for the client to perform, any JSON, if the status is `client_required`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Value, required = false)]
+    #[schema(value_type = Value)]
     pub payload: Option<Cow<'a, RawValue>>,
     /// Deadline for the client to post the result, in milliseconds since 1970.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = u64, required = false)]
     pub expires_at: Option<u64>,
 }
 
 /// The error of a call.
+#[optional_fields]
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct CallResultError<'a> {
     /// The stable error code.
@@ -144,12 +130,12 @@ pub struct CallResultError<'a> {
     /// Whether the same call can succeed later.
     pub retryable: bool,
     /// Details, with a schema that depends on the `error_type`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Object, required = false)]
+    #[schema(value_type = Object)]
     pub details: Option<Cow<'a, Details>>,
 }
 
 /// The state of a call for the orchestrator's program, beside the list for the model.
+#[optional_fields]
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct CallState<'a> {
     /// The call's id.
@@ -161,55 +147,41 @@ pub struct CallState<'a> {
     pub executed: Executed,
     /// Whether the call ran for an earlier request with the same id, and this is its recorded outcome.
     #[serde(default, skip_serializing_if = "is_false")]
-    #[schema(required = false)]
     pub replayed: bool,
     /// The result, any JSON, if the status is `ok`: for programs, since a provider's message has it as text.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Value, required = false)]
+    #[schema(value_type = Value)]
     pub output: Option<Cow<'a, RawValue>>,
     /// Text, images, audio and files that the tool gave beside its output.
     #[serde(default, skip_serializing_if = "<[_]>::is_empty")]
-    #[schema(value_type = Vec<ContentBlock>, required = false)]
+    #[schema(value_type = Vec<ContentBlock>)]
     pub content: Cow<'a, [ContentBlock]>,
     /// The stable error code, if the status is `error`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = ErrorType, required = false)]
     pub error_type: Option<ErrorType>,
     /// Whether the same call can succeed later.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = bool, required = false)]
     pub retryable: Option<bool>,
     /// Details, with a schema that depends on the `error_type`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Object, required = false)]
+    #[schema(value_type = Object)]
     pub details: Option<Cow<'a, Details>>,
     /// The payload for the client to perform, if the status is `client_required`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Value, required = false)]
+    #[schema(value_type = Value)]
     pub payload: Option<Cow<'a, RawValue>>,
     /// The pending approval.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Value, required = false)]
+    #[schema(value_type = Value)]
     pub approval: Option<Cow<'a, ApprovalStamp>>,
     /// Deadline for the client to post the result, in milliseconds since 1970.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = u64, required = false)]
     pub expires_at: Option<u64>,
 }
 
 /// The outcomes of calls in Toolgate's own dialect.
+#[optional_fields]
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct NativeAnswer<'a> {
     /// The session's id.
     #[schema(value_type = String)]
     pub session: Cow<'a, str>,
     /// The orchestrator's conversation id, if the session has one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = String, required = false)]
     pub conversation: Option<Cow<'a, str>>,
     /// The turn, if the request has one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = String, required = false)]
     pub turn: Option<Cow<'a, str>>,
     /// One result per call, in the order of the request.
     pub results: Vec<CallResult<'a>>,

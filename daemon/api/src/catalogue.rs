@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
+use toolgate_api_macros::optional_fields;
 use utoipa::ToSchema;
 
 use crate::consent::{ConsentState, RiskView};
@@ -121,17 +122,16 @@ pub struct CatalogueTool {
 }
 
 /// The settings of an organization for a plugin, and its consent.
+#[optional_fields]
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[schema(as = EnabledPluginDocument)]
 #[serde(deny_unknown_fields)]
 pub struct EnabledDocument {
     /// The settings, valid under the plugin's `config_schema`. Secrets are not settings: keep them as credentials. Default: none.
     #[serde(default, deserialize_with = "settings", skip_serializing_if = "Map::is_empty")]
-    #[schema(required = false, value_type = Object)]
+    #[schema(value_type = Object)]
     pub config: Map<String, Value>,
     /// The consent. Without it, the one that was given stays.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(required = false, value_type = PluginConsent)]
     pub consent: Option<PluginConsent>,
 }
 

@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Deserializer, Serialize};
+use toolgate_api_macros::optional_fields;
 use utoipa::ToSchema;
 use zeroize::Zeroizing;
 
@@ -131,6 +132,7 @@ pub struct CredentialRotation {
 }
 
 /// A credential without its secret.
+#[optional_fields]
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[schema(as = Credential)]
 pub struct CredentialView {
@@ -153,12 +155,8 @@ pub struct CredentialView {
     /// Whether sessions of users without a credential of this provider use the organization's.
     pub shared: bool,
     /// The requested scopes; OAuth2 only.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Vec<String>, required = false)]
     pub scopes: Option<Vec<String>>,
     /// The secret's path in the operator's vault; absent if the daemon stores the secret.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = String, required = false)]
     pub vault: Option<String>,
     /// Version of the stored secret, incremented by every write and every OAuth2 token refresh. Changes of a secret
     /// in a vault are not counted.
@@ -259,6 +257,7 @@ pub struct AuthorizationServer {
 }
 
 /// A credential without its secret, in the form of a request to write it.
+#[optional_fields]
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct CredentialDraft {
     /// The provider: the host of the service, to be replaced by a better name.
@@ -268,28 +267,19 @@ pub struct CredentialDraft {
     pub kind: CredentialKind,
     /// The URL of this daemon's client metadata document, if the authorization server accepts one; otherwise it has to be
     /// added.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = String, required = false)]
     pub client_id: Option<String>,
     /// The authorization endpoint.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = String, required = false)]
     pub authorization_url: Option<String>,
     /// The token endpoint.
     pub token_url: String,
     /// The issuer, if authorization responses name it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = String, required = false)]
     pub issuer: Option<String>,
     /// The scopes that the service asks for.
     pub scopes: Vec<String>,
     /// Whether the client secret is sent in the body.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = bool, required = false)]
     pub secret_in_body: Option<bool>,
     /// `resource` (RFC 8707), if the service has metadata.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    #[schema(required = false)]
     pub parameters: BTreeMap<String, String>,
     /// The requests that carry the credential.
     pub bound_to: Vec<CredentialBinding>,

@@ -197,7 +197,7 @@ impl Default for Hints {
 pub struct Example {
     /// Its purpose.
     #[serde(default, deserialize_with = "text::<_, _, 1_000>", skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = String, required = false))]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub description: Option<String>,
     /// The arguments, an object.
     #[serde(deserialize_with = "example_input")]
@@ -205,7 +205,7 @@ pub struct Example {
     pub input: Value,
     /// The result.
     #[serde(default, deserialize_with = "visible_json", skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Value, required = false))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Value))]
     pub output: Option<Value>,
 }
 

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
+use toolgate_api_macros::optional_fields;
 use utoipa::ToSchema;
 
 /// An entry in a list of documents. The daemon returns the document as it was sent.
@@ -32,6 +33,7 @@ pub struct DocumentWarnings {
 }
 
 /// A warning: the author of the document may not have intended this.
+#[optional_fields]
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct DocumentWarning {
     /// A stable code: `UNRESOLVED_TOOL`, `UNRESOLVED_SERVER`, `UNDEFINED`, `NO_TOOLS`, `LIMIT_WITHOUT_EFFECT`,
@@ -43,8 +45,6 @@ pub struct DocumentWarning {
     /// The message.
     pub message: String,
     /// The nearest known name, which was probably intended.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = String, required = false)]
     pub nearest: Option<String>,
 }
 
@@ -95,20 +95,18 @@ pub struct DocumentHistory {
 }
 
 /// A write or deletion of a document.
+#[optional_fields]
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct DocumentRevision {
     /// The number of the change, which no other change has.
     pub revision: u64,
     /// The id of the token that made the change; left out if the daemon made it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = String, required = false)]
     pub author: Option<String>,
     /// When the change was made, in milliseconds since 1970.
     pub written_at: u64,
     /// Whether the change deleted the document.
     pub deleted: bool,
     /// The document as it was sent; only of one requested revision, and none where it was deleted.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Object, required = false)]
+    #[schema(value_type = Object)]
     pub document: Option<Box<serde_json::value::RawValue>>,
 }

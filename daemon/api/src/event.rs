@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
+use toolgate_api_macros::optional_fields;
 use utoipa::ToSchema;
 
 use crate::approval::ApprovalState;
@@ -47,6 +48,7 @@ impl EventKind {
 }
 
 /// An event of a call.
+#[optional_fields]
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct Event {
     /// The kind.
@@ -60,40 +62,25 @@ pub struct Event {
     /// The session; of the event `error`, the one that was not opened.
     pub session: String,
     /// The orchestrator's conversation.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = String, required = false)]
     pub conversation: Option<String>,
     /// The call's id; empty in the event `error`.
     pub call: String,
     /// The call whose script made this one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = String, required = false)]
     pub parent: Option<String>,
     /// The tool as the model named it; empty in the event `error`.
     pub tool: String,
     /// The call's status.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = String, required = false)]
     pub status: Option<Cow<'static, str>>,
     /// The error's code, where the call ended in one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = String, required = false)]
+    #[schema(value_type = String)]
     pub error_type: Option<ErrorType>,
     /// The error's message.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = String, required = false)]
     pub message: Option<String>,
     /// The approval's id and state.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = EventApproval, required = false)]
     pub approval: Option<EventApproval>,
     /// The tool's progress.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = EventProgress, required = false)]
     pub progress: Option<EventProgress>,
     /// The message that arrived.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = EventMessage, required = false)]
     pub inbox: Option<EventMessage>,
 }
 
@@ -137,7 +124,6 @@ pub struct EventsDropped {
     pub dropped: u64,
     /// Whether the number is not known: the stream was to be resumed at an event that the daemon no longer knows.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    #[schema(required = false)]
     pub unknown: bool,
 }
 
@@ -163,16 +149,13 @@ pub struct EventMessage {
 }
 
 /// The progress of a tool, as it reports it.
+#[optional_fields]
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct EventProgress {
     /// The amount done.
     pub done: u64,
     /// The whole amount.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = u64, required = false)]
     pub total: Option<u64>,
     /// The progress in words.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = String, required = false)]
     pub message: Option<String>,
 }

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
+use toolgate_api_macros::optional_fields;
 use utoipa::ToSchema;
 
 use crate::error::ErrorType;
@@ -26,6 +27,7 @@ pub struct Explanation {
 }
 
 /// Whether an agent may call a tool, and why.
+#[optional_fields]
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct ExplainedTool {
     /// `namespace/tool`, or the requested name where there is no such tool.
@@ -33,31 +35,19 @@ pub struct ExplainedTool {
     /// The verdict on a call: `allowed`, `needs_approval`, `refused`.
     pub verdict: ToolVerdict,
     /// The code of a refused call.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = ErrorType, required = false)]
     pub error_type: Option<ErrorType>,
     /// The layer that decided.
     pub layer: Cow<'static, str>,
     /// The rule that decided. Tenants do not see the platform's rules.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = String, required = false)]
     pub rule: Option<Cow<'static, str>>,
     /// The same in words.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = String, required = false)]
     pub why: Option<String>,
     /// The lists that leave out a tool that can be called: MCP clients that cannot perform its calls are not shown a tool of mode
     /// `client`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = String, required = false)]
     pub left_out: Option<Cow<'static, str>>,
     /// Every rule of the gate in order, with its verdict; only for one requested tool.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Vec<ExplainedStep>, required = false)]
     pub steps: Option<Vec<ExplainedStep>>,
     /// The details of the tool; only for one requested tool.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = ToolDetails, required = false)]
     pub details: Option<ToolDetails>,
 }
 
@@ -74,19 +64,16 @@ pub enum ToolVerdict {
 }
 
 /// One rule of the gate.
+#[optional_fields]
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct ExplainedStep {
     /// The rule's layer.
     pub layer: Cow<'static, str>,
     /// The rule. Tenants do not see the platform's rules.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = String, required = false)]
     pub rule: Option<Cow<'static, str>>,
     /// The verdict.
     pub verdict: StepAnswer,
     /// The verdict in words.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = String, required = false)]
     pub why: Option<String>,
 }
 

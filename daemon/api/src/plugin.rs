@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
+use toolgate_api_macros::optional_fields;
 use utoipa::ToSchema;
 
 use crate::descriptor::{DescriptionSource, Example, Hints, LeftOut};
@@ -209,6 +210,7 @@ pub struct CapabilitiesView {
 }
 
 /// A version of a plugin.
+#[optional_fields]
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct VersionView {
     /// The version, as the plugin declares it; empty while it compiles.
@@ -235,8 +237,6 @@ pub struct VersionView {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub diff: Vec<VersionDifference>,
     /// The share of the calls and their outcomes, if this version is a canary.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = CanaryView, required = false)]
     pub canary: Option<CanaryView>,
 }
 
@@ -270,11 +270,10 @@ pub struct SignerView {
 }
 
 /// A difference between two versions of a plugin that a person should see before the newer one serves.
+#[optional_fields]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct VersionDifference {
     /// The tool, by its name in the plugin; left out for the plugin as a whole.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = String, required = false)]
     pub tool: Option<String>,
     /// The field in words, with the place inside it, such as `input schema /properties/city/type`.
     #[schema(example = "description")]

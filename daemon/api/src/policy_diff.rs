@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
+use toolgate_api_macros::optional_fields;
 use utoipa::ToSchema;
 
 use crate::document::DocumentWarning;
@@ -33,6 +34,7 @@ pub struct AgentChange {
 }
 
 /// The change of one tool.
+#[optional_fields]
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct ToolChange {
     /// `namespace/tool`.
@@ -44,11 +46,7 @@ pub struct ToolChange {
     /// The layer that would decide.
     pub layer: Cow<'static, str>,
     /// The rule that would decide. Tenants do not see the platform's rules.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = String, required = false)]
     pub rule: Option<Cow<'static, str>>,
     /// The channels of the change; left out where it holds on every channel and without one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Vec<String>, required = false)]
     pub channels: Option<Vec<String>>,
 }

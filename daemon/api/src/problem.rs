@@ -1,6 +1,7 @@
 //! The body of a refused request.
 
 use serde::{Deserialize, Serialize};
+use toolgate_api_macros::optional_fields;
 use utoipa::ToSchema;
 
 use crate::error::{CallError, Details, ErrorType};
@@ -10,6 +11,7 @@ use crate::text::escape_for_display;
 const DETAIL_CHARS: usize = 2_000;
 
 /// Why a request was refused (RFC 9457).
+#[optional_fields]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[schema(examples(json!({
     "type": "urn:toolgate:error:NOT_FOUND",
@@ -40,8 +42,7 @@ pub struct Problem {
     pub retryable: bool,
     /// Details, with a schema that depends on the `error_type`: `pointer` into an invalid document, `precondition`
     /// (`required` or `failed`), `retry_after_ms`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Object, required = false)]
+    #[schema(value_type = Object)]
     pub details: Option<Details>,
 }
 

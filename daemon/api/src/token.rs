@@ -1,6 +1,7 @@
 //! Tokens: roles, requests and views.
 
 use serde::{Deserialize, Serialize};
+use toolgate_api_macros::optional_fields;
 use utoipa::ToSchema;
 
 use crate::document::DocumentWarning;
@@ -76,6 +77,7 @@ pub struct TokenRequest {
 }
 
 /// A token, as lists return it. Without `Debug`, since it can hold the secret.
+#[optional_fields]
 #[derive(Serialize, Deserialize, ToSchema)]
 pub struct TokenView {
     /// The token's id.
@@ -94,23 +96,13 @@ pub struct TokenView {
     #[schema(minimum = 0)]
     pub created_ms: u64,
     /// When it ends, in milliseconds since 1970; absent if it does not expire.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = u64, required = false)]
     pub expires_at: Option<u64>,
     /// The networks that it can be used from; absent for every one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Vec<String>, required = false)]
     pub addresses: Option<Vec<String>>,
     /// When it was last used, in milliseconds since 1970; absent if it was not.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = u64, required = false)]
     pub last_used_ms: Option<u64>,
     /// The text of the token, only in the response that created it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = String, required = false)]
     pub token: Option<String>,
     /// Warnings about unknown agents, only in the response that created the token.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Vec<DocumentWarning>, required = false)]
     pub warnings: Option<Vec<DocumentWarning>>,
 }

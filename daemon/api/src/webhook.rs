@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
+use toolgate_api_macros::optional_fields;
 use utoipa::ToSchema;
 
 use crate::approval::{ApprovalView, Choice};
@@ -35,6 +36,7 @@ pub enum WebhookEvent {
 }
 
 /// A webhook.
+#[optional_fields]
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct WebhookView {
     /// Its name.
@@ -46,24 +48,19 @@ pub struct WebhookView {
     /// `active`, or `disabled` after the endpoint answered 410.
     pub state: Cow<'static, str>,
     /// Why it is disabled.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = String, required = false)]
     pub reason: Option<String>,
     /// When it was made.
     pub created_at: u64,
     /// When it was last changed.
     pub changed_at: u64,
     /// The random secret of a new webhook; it is shown once.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = String, required = false)]
     pub secret: Option<String>,
     /// The last deliveries, latest first; only of one requested webhook.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Vec<DeliveryView>, required = false)]
     pub deliveries: Option<Vec<DeliveryView>>,
 }
 
 /// A delivery of an event.
+#[optional_fields]
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct DeliveryView {
     /// The value of `Toolgate-Delivery`.
@@ -79,12 +76,8 @@ pub struct DeliveryView {
     /// When the event happened.
     pub created_at: u64,
     /// When it is sent again.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = u64, required = false)]
     pub next_at: Option<u64>,
     /// Why the last request failed.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = String, required = false)]
     pub error: Option<String>,
 }
 
@@ -96,13 +89,12 @@ pub struct WebhookList {
 }
 
 /// The result of a test request to a webhook.
+#[optional_fields]
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct WebhookTested {
     /// Whether the endpoint answered with a status of 200 to 299.
     pub delivered: bool,
     /// Why it failed.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = String, required = false)]
     pub error: Option<String>,
 }
 
@@ -110,6 +102,7 @@ pub struct WebhookTested {
 ///
 /// `Toolgate-Signature` is `v1=` and the HMAC-SHA256 in hexadecimal digits, under the webhook's secret, of the text of
 /// `Toolgate-Timestamp`, a dot and the body.
+#[optional_fields]
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct WebhookMessage {
     /// `approval.created`, `approval.decided`, `approval.expired` or `test`.
@@ -117,16 +110,10 @@ pub struct WebhookMessage {
     /// The organization.
     pub organization: String,
     /// The approval as it is now; absent in a test.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = ApprovalView, required = false)]
     pub approval: Option<ApprovalView>,
     /// A link for one person, who can use it once to decide this approval; only with `approval.created`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = String, required = false)]
     pub link: Option<String>,
     /// The URL and token with which the endpoint can decide; only with `approval.created`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = WebhookCallback, required = false)]
     pub callback: Option<WebhookCallback>,
 }
 
@@ -140,6 +127,7 @@ pub struct WebhookCallback {
 }
 
 /// A decision that a webhook sends, signed as the requests to it are.
+#[optional_fields]
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CallbackRequest {
@@ -149,11 +137,9 @@ pub struct CallbackRequest {
     /// `approve` or `deny`.
     pub decision: Choice,
     /// The reason, in words. The model is told the reason of a denial.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = String, required = false, max_length = 1000)]
+    #[schema(max_length = 1000)]
     pub reason: Option<String>,
     /// The person who decided, as the endpoint asserts. Recorded, not checked.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = String, required = false, max_length = 200)]
+    #[schema(max_length = 200)]
     pub approver: Option<String>,
 }

@@ -3,23 +3,21 @@
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
+use toolgate_api_macros::optional_fields;
 use utoipa::ToSchema;
 
 use super::{Sha256, is_false};
 
 /// The findings of a start after a crash. Also recorded in the chain, so that cuts and losses stay known.
+#[optional_fields]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
 #[schema(as = AuditRecovery)]
 pub struct Recovery {
     /// The torn end of the newest segment.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = TornEnd, required = false)]
     pub cut: Option<TornEnd>,
     /// Acknowledged records that the `head` file or the index knows and the folder lacks. A crash cannot cause this: a file
     /// was truncated, the folder was emptied or replaced by an older copy, or the disk ignores syncs.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = LostRecords, required = false)]
     pub lost: Option<LostRecords>,
     /// The `head` file was missing, so that a missing end of the log cannot be detected.
     pub anchor_missing: bool,
@@ -28,7 +26,6 @@ pub struct Recovery {
     /// The folder is a copy of the one that the daemon wrote to: an earlier one that was put back, or one that was made while
     /// a daemon wrote to the original, so that some of its files are later than others.
     #[serde(skip_serializing_if = "is_false")]
-    #[schema(required = false)]
     pub copied: bool,
 }
 
@@ -98,6 +95,7 @@ pub struct LostRecords {
 }
 
 /// Result of reading the whole log.
+#[optional_fields]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(as = AuditVerification)]
 pub struct VerifyReport {
@@ -110,21 +108,16 @@ pub struct VerifyReport {
     /// The last valid record. Store its hash elsewhere to compare the log with it later.
     pub head: Anchor,
     /// The last record that retention removed: the log begins after it, as a record of the chain says.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Anchor, required = false)]
     pub cut: Option<Anchor>,
     /// The source of the anchor that the end of the chain was compared with.
     pub anchor: AnchorSource,
     /// The first damaged record.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Corruption, required = false)]
     pub first_bad: Option<Corruption>,
     /// Recoveries that a crash does not explain. With `lost`, the log is not `ok`; with a missing `head` file, a loss
     /// cannot be excluded.
     pub suspicious: Vec<NotedRecovery>,
     /// Restores from a backup, as the chain records them. This log lacks the records between a backup and its restore.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schema(required = false)]
     pub restores: Vec<NotedRestore>,
 }
 
