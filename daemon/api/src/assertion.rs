@@ -2,19 +2,15 @@
 //!
 //! An assertion gives and takes no right. A change that would break one is refused before it takes effect.
 
-use std::fmt;
-
-use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::name::Name;
+use crate::pattern_list::{Pattern, PatternList};
 use crate::read::{ReadError, deserialize_parsed, invalid, list_of, read_document};
 use crate::tools::ToolList;
 
 /// Most assertions of one document. A change of rules evaluates each.
 const ASSERTIONS: usize = 256;
-/// Most agents of one assertion.
-const AGENTS: usize = 1_000;
 
 const AGENTS_HINT: &str =
     "write \"*\", `ORGANIZATION/*` or `ORGANIZATION/AGENT`; in an organization's document \"*\" or `AGENT`";
@@ -71,7 +67,7 @@ pub struct Assertion {
 pub struct AssertionScope {
     /// The agents: `"*"`, `ORGANIZATION/*`, `ORGANIZATION/AGENT`, or a list of them. The document of an organization names
     /// its agents alone. Default: every agent.
-    #[serde(default)]
+    #[serde(default = "every_agent")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<AgentList>))]
     pub agents: AgentList,
     /// The tools. An empty list is none.
@@ -89,15 +85,8 @@ pub enum AssertionKind {
     Only,
 }
 
-/// Agents in an assertion. An empty list is none.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum AgentList {
-    /// Every agent.
-    #[default]
-    All,
-    /// The agents that one of these entries matches.
-    List(Vec<AgentPattern>),
-}
+/// The agents of an assertion.
+pub type AgentList = PatternList<AgentPattern>;
 
 /// An entry of a list of agents.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -185,15 +174,12 @@ impl Assertion {
 impl AgentList {
     /// Whether an entry matches the agent. The organization of an entry without one is that of the agent.
     pub fn has(&self, organization: &Name, agent: &Name) -> bool {
-        match self {
-            Self::All => true,
-            Self::List(patterns) => patterns.iter().any(|pattern| match pattern {
-                AgentPattern::All => true,
-                AgentPattern::Organization(named) => named == organization,
-                AgentPattern::Agent(of, named) => of == organization && named == agent,
-                AgentPattern::Own(named) => named == agent,
-            }),
-        }
+        self.patterns().iter().any(|pattern| match pattern {
+            AgentPattern::All => true,
+            AgentPattern::Organization(named) => named == organization,
+            AgentPattern::Agent(of, named) => of == organization && named == agent,
+            AgentPattern::Own(named) => named == agent,
+        })
     }
 }
 
@@ -217,43 +203,28 @@ fn parse_entry(text: &str) -> Result<AgentPattern, HintedError> {
 
 deserialize_parsed!(AgentPattern, parse_entry);
 
-impl<'de> Deserialize<'de> for AgentList {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        from.deserialize_any(AgentsVisitor)
-    }
-}
+impl Pattern for AgentPattern {
+    const ALL: &'static [Self] = &[Self::All];
+    const MAX_ENTRIES: usize = 1_000;
+    const LIST: &'static str = "a list of agents";
+    const HINT: &'static str = AGENTS_HINT;
 
-struct AgentsVisitor;
-
-impl<'de> Visitor<'de> for AgentsVisitor {
-    type Value = AgentList;
-
-    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("an agent or a list of agents")
+    /// False: an agent of another organization is refused beside `*` too.
+    fn is_all(&self) -> bool {
+        false
     }
 
-    fn visit_unit<E: serde::de::Error>(self) -> Result<AgentList, E> {
-        Ok(AgentList::All)
-    }
-
-    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<AgentList, E> {
+    fn parse_list<E: serde::de::Error>(text: &str) -> Result<AgentList, E> {
         match parse_entry(text) {
             Ok(AgentPattern::All) => Ok(AgentList::All),
             Ok(pattern) => Ok(AgentList::List(vec![pattern])),
             Err(error) => Err(invalid(error.message, error.hint)),
         }
     }
+}
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<AgentList, A::Error> {
-        let mut patterns = Vec::new();
-        while let Some(pattern) = items.next_element()? {
-            if patterns.len() == AGENTS {
-                return Err(invalid(format_args!("the list has more than {AGENTS} entries"), AGENTS_HINT));
-            }
-            patterns.push(pattern);
-        }
-        Ok(AgentList::List(patterns))
-    }
+fn every_agent() -> AgentList {
+    AgentList::All
 }
 
 #[derive(Deserialize)]

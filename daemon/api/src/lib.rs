@@ -20,6 +20,7 @@ pub mod json;
 pub mod limits;
 pub mod name;
 pub mod network;
+pub mod pattern_list;
 pub mod policy;
 pub mod quota;
 pub mod read;

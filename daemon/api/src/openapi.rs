@@ -8,69 +8,92 @@ use utoipa::openapi::schema::{
 };
 use utoipa::{PartialSchema, ToSchema};
 
-use crate::assertion::AgentList;
+use crate::assertion::AgentPattern;
 use crate::limits::{LIMITS, LimitsPatch};
-use crate::tools::ToolList;
+use crate::pattern_list::{Pattern, PatternList};
+use crate::publisher::NamespacePattern;
+use crate::tools::ToolPattern;
 
-impl PartialSchema for ToolList {
-    fn schema() -> RefOr<Schema> {
-        let pattern = r"^(\*|[a-z][a-z0-9]*(-[a-z0-9]+)*/(\*|[a-z][a-z0-9]*(_[a-z0-9]+)*))$";
-        let entry = ObjectBuilder::new()
-            .schema_type(Type::String)
-            .pattern(Some(pattern))
-            .max_length(Some(58))
-            .description(Some(
-                "`namespace/tool`, `namespace/*`, or `*` for every tool that the layer above gives.",
-            ))
-            .examples(["arithmetic/*"]);
-        let all = ObjectBuilder::new()
-            .schema_type(Type::String)
-            .enum_values(Some(["*"]))
-            .description(Some("Every tool that the layer above gives."));
-        let list = ArrayBuilder::new()
-            .items(entry)
-            .max_items(Some(10_000))
-            .description(Some("These. An empty list means none."));
-        OneOfBuilder::new()
-            .item(all)
-            .item(list)
-            .description(Some("Tools: `\"*\"` for every tool that the layer above gives, or a list; an empty list means none."))
-            .into()
-    }
+/// The schema of a list of patterns.
+pub trait PatternSchema: Pattern {
+    /// The schema's name.
+    const NAME: &'static str;
+    /// Describes the list.
+    const DESCRIPTION: &'static str;
+    /// Describes text in the place of a list: `"*"`, unless the text can be any entry.
+    const ALL_DESCRIPTION: Option<&'static str>;
+
+    fn entry() -> ObjectBuilder;
 }
 
-impl ToSchema for ToolList {
-    fn name() -> Cow<'static, str> {
-        "ToolPatterns".into()
-    }
-}
-
-impl PartialSchema for AgentList {
+impl<P: PatternSchema> PartialSchema for PatternList<P> {
     fn schema() -> RefOr<Schema> {
-        let name = "[a-z0-9]([a-z0-9_-]{0,62}[a-z0-9])?";
-        let entry = || {
-            ObjectBuilder::new()
+        let text = match P::ALL_DESCRIPTION {
+            Some(text) => ObjectBuilder::new()
                 .schema_type(Type::String)
-                .pattern(Some(format!(r"^(\*|({name}/)?{name}|{name}/\*)$")))
-                .max_length(Some(129))
-                .description(Some("`*`, `ORGANIZATION/*`, `ORGANIZATION/AGENT`, or `AGENT` in the document of an organization."))
-                .examples(["acme/*"])
+                .enum_values(Some(["*"]))
+                .description(Some(text)),
+            None => P::entry(),
         };
         let list = ArrayBuilder::new()
-            .items(entry())
-            .max_items(Some(1_000))
+            .items(P::entry())
+            .max_items(Some(P::MAX_ENTRIES))
             .description(Some("These. An empty list means none."));
-        OneOfBuilder::new()
-            .item(entry())
-            .item(list)
-            .description(Some("Agents: one entry, or a list; an empty list means none."))
-            .into()
+        OneOfBuilder::new().item(text).item(list).description(Some(P::DESCRIPTION)).into()
     }
 }
 
-impl ToSchema for AgentList {
+impl<P: PatternSchema> ToSchema for PatternList<P> {
     fn name() -> Cow<'static, str> {
-        "AgentPatterns".into()
+        P::NAME.into()
+    }
+}
+
+fn entry(pattern: &str, max_length: usize, description: &str, example: &str) -> ObjectBuilder {
+    ObjectBuilder::new()
+        .schema_type(Type::String)
+        .pattern(Some(pattern))
+        .max_length(Some(max_length))
+        .description(Some(description))
+        .examples([example])
+}
+
+impl PatternSchema for ToolPattern {
+    const NAME: &'static str = "ToolPatterns";
+    const DESCRIPTION: &'static str =
+        "Tools: `\"*\"` for every tool that the layer above gives, or a list; an empty list means none.";
+    const ALL_DESCRIPTION: Option<&'static str> = Some("Every tool that the layer above gives.");
+
+    fn entry() -> ObjectBuilder {
+        let pattern = r"^(\*|[a-z][a-z0-9]*(-[a-z0-9]+)*/(\*|[a-z][a-z0-9]*(_[a-z0-9]+)*))$";
+        let description =
+            "`namespace/tool`, `namespace/*`, or `*` for every tool that the layer above gives.";
+        entry(pattern, 58, description, "arithmetic/*")
+    }
+}
+
+impl PatternSchema for AgentPattern {
+    const NAME: &'static str = "AgentPatterns";
+    const DESCRIPTION: &'static str = "Agents: one entry, or a list; an empty list means none.";
+    const ALL_DESCRIPTION: Option<&'static str> = None;
+
+    fn entry() -> ObjectBuilder {
+        let name = "[a-z0-9]([a-z0-9_-]{0,62}[a-z0-9])?";
+        let pattern = format!(r"^(\*|({name}/)?{name}|{name}/\*)$");
+        let description =
+            "`*`, `ORGANIZATION/*`, `ORGANIZATION/AGENT`, or `AGENT` in the document of an organization.";
+        entry(&pattern, 129, description, "acme/*")
+    }
+}
+
+impl PatternSchema for NamespacePattern {
+    const NAME: &'static str = "NamespacePatterns";
+    const DESCRIPTION: &'static str = "Namespaces of plugins.";
+    const ALL_DESCRIPTION: Option<&'static str> = Some("Every namespace.");
+
+    fn entry() -> ObjectBuilder {
+        let pattern = r"^(\*|[a-z][a-z0-9]*(-[a-z0-9]+)*(-\*)?)$";
+        entry(pattern, 42, "A namespace, its first words with `-*`, or `*` for every namespace.", "billing-*")
     }
 }
 

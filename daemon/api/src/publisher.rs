@@ -1,19 +1,13 @@
 //! Keys of publishers, which prove who published a plugin file (O2).
 
-use std::borrow::Cow;
 use std::fmt;
 
-use serde::de::{SeqAccess, Visitor};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use utoipa::openapi::RefOr;
-use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, OneOfBuilder, Schema, Type};
-use utoipa::{PartialSchema, ToSchema};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use crate::name::{NameError, Namespace};
-use crate::read::{ReadError, deserialize_parsed, invalid, null_is_default, read_document, text, word};
-
-/// Most entries of a list of namespaces.
-const ENTRIES: usize = 1_000;
+use crate::pattern_list::{Pattern, PatternList};
+use crate::read::{ReadError, deserialize_parsed, null_is_default, read_document, text, word};
 
 /// A key of a publisher, and the namespaces that it may publish.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -108,90 +102,29 @@ impl fmt::Display for NamespacePattern {
     }
 }
 
-/// A list of namespaces. In a document `"*"` and `["*"]` are the same, and an empty list means none.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct NamespaceList(Vec<NamespacePattern>);
+/// A list of namespaces.
+pub type NamespaceList = PatternList<NamespacePattern>;
+
+impl Pattern for NamespacePattern {
+    const ALL: &'static [Self] = &[Self::All];
+    const MAX_ENTRIES: usize = 1_000;
+    const LIST: &'static str = "a list of namespaces";
+    const HINT: &'static str = "write \"*\", or a list like [\"crm\", \"billing-*\"]";
+
+    fn is_all(&self) -> bool {
+        *self == Self::All
+    }
+}
 
 impl NamespaceList {
     /// Whether an entry matches the namespace.
     pub fn covers(&self, namespace: &Namespace) -> bool {
-        self.0.iter().any(|pattern| pattern.matches(namespace))
+        self.patterns().iter().any(|pattern| pattern.matches(namespace))
     }
 
     /// Whether the list matches nothing.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-}
-
-impl Serialize for NamespaceList {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self.0.contains(&NamespacePattern::All) {
-            true => serializer.serialize_str("*"),
-            false => serializer.collect_seq(self.0.iter().map(NamespacePattern::to_string)),
-        }
-    }
-}
-
-const LIST_HINT: &str = "write \"*\", or a list like [\"crm\", \"billing-*\"]";
-
-impl<'de> Deserialize<'de> for NamespaceList {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        from.deserialize_any(ListVisitor)
-    }
-}
-
-struct ListVisitor;
-
-impl<'de> Visitor<'de> for ListVisitor {
-    type Value = NamespaceList;
-
-    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("\"*\" or a list of namespaces")
-    }
-
-    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<NamespaceList, E> {
-        match text {
-            "*" => Ok(NamespaceList(vec![NamespacePattern::All])),
-            _ => Err(invalid("the value is not a list of namespaces", LIST_HINT)),
-        }
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<NamespaceList, A::Error> {
-        let mut patterns = Vec::new();
-        while let Some(pattern) = items.next_element()? {
-            if patterns.len() == ENTRIES {
-                return Err(invalid(format!("the list has more than {ENTRIES} entries"), LIST_HINT));
-            }
-            patterns.push(pattern);
-        }
-        Ok(NamespaceList(patterns))
-    }
-}
-
-impl PartialSchema for NamespaceList {
-    fn schema() -> RefOr<Schema> {
-        let entry = ObjectBuilder::new()
-            .schema_type(Type::String)
-            .pattern(Some(r"^(\*|[a-z][a-z0-9]*(-[a-z0-9]+)*(-\*)?)$"))
-            .max_length(Some(42))
-            .description(Some("A namespace, its first words with `-*`, or `*` for every namespace."))
-            .examples(["billing-*"]);
-        let all = ObjectBuilder::new()
-            .schema_type(Type::String)
-            .enum_values(Some(["*"]))
-            .description(Some("Every namespace."));
-        let list = ArrayBuilder::new()
-            .items(entry)
-            .max_items(Some(ENTRIES))
-            .description(Some("These. An empty list means none."));
-        OneOfBuilder::new().item(all).item(list).description(Some("Namespaces of plugins.")).into()
-    }
-}
-
-impl ToSchema for NamespaceList {
-    fn name() -> Cow<'static, str> {
-        "NamespacePatterns".into()
+        self.patterns().is_empty()
     }
 }
 

@@ -5,11 +5,11 @@
 
 use std::fmt;
 
-use serde::de::{SeqAccess, Visitor};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Serialize, Serializer};
 
 use crate::name::{NameError, Namespace, ToolId, read_called_name};
-use crate::read::{deserialize_parsed, invalid};
+use crate::pattern_list::{Pattern, PatternList};
+use crate::read::deserialize_parsed;
 
 /// One entry of a list of tools.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -84,83 +84,23 @@ impl Serialize for ToolPattern {
     }
 }
 
-/// A list of tools, or all of them. In a document `"*"` and `["*"]` are the same.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ToolList {
-    /// `"*"`: every tool that the layer above allows.
-    All,
-    /// These; an empty list matches no tool.
-    List(Vec<ToolPattern>),
-}
+/// A list of tools.
+pub type ToolList = PatternList<ToolPattern>;
 
-impl Default for ToolList {
-    fn default() -> Self {
-        Self::NONE
+impl Pattern for ToolPattern {
+    const ALL: &'static [Self] = &[Self::All];
+    const MAX_ENTRIES: usize = 10_000;
+    const LIST: &'static str = "a list of tools";
+    const HINT: &'static str = "write \"*\", or a list of `namespace/tool` and `namespace/*`";
+
+    fn is_all(&self) -> bool {
+        *self == Self::All
     }
 }
 
 impl ToolList {
-    /// The list that matches nothing.
-    pub const NONE: Self = Self::List(Vec::new());
-
-    /// Longest list of tools in a document.
-    const MAX_ENTRIES: usize = 10_000;
-
-    /// A list of these entries; one `*` among them makes it [`ToolList::All`].
-    pub fn from_patterns(patterns: Vec<ToolPattern>) -> Self {
-        match patterns.contains(&ToolPattern::All) {
-            true => Self::All,
-            false => Self::List(patterns),
-        }
-    }
-
     /// Returns the first entry that matches the tool.
     pub fn entry_for(&self, id: &ToolId) -> Option<&ToolPattern> {
         self.patterns().iter().find(|pattern| pattern.matches(id))
-    }
-
-    /// The entries; `"*"` is one entry.
-    pub fn patterns(&self) -> &[ToolPattern] {
-        match self {
-            Self::All => &[ToolPattern::All],
-            Self::List(patterns) => patterns,
-        }
-    }
-}
-
-const LIST_HINT: &str = "write \"*\", or a list of `namespace/tool` and `namespace/*`";
-
-impl<'de> Deserialize<'de> for ToolList {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        from.deserialize_any(ListVisitor)
-    }
-}
-
-struct ListVisitor;
-
-impl<'de> Visitor<'de> for ListVisitor {
-    type Value = ToolList;
-
-    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("\"*\" or a list of `namespace/tool` and `namespace/*`")
-    }
-
-    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<ToolList, E> {
-        match text {
-            "*" => Ok(ToolList::All),
-            _ => Err(invalid("the value is not a list of tools", LIST_HINT)),
-        }
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<ToolList, A::Error> {
-        let mut patterns = Vec::new();
-        while let Some(pattern) = items.next_element()? {
-            if patterns.len() == ToolList::MAX_ENTRIES {
-                let message = format!("the list has more than {} entries", ToolList::MAX_ENTRIES);
-                return Err(invalid(message, LIST_HINT));
-            }
-            patterns.push(pattern);
-        }
-        Ok(ToolList::from_patterns(patterns))
     }
 }
