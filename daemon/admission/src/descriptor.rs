@@ -8,7 +8,7 @@ use toolgate_api::descriptor::{
 };
 use toolgate_api::grant::{Capabilities, Grant};
 use toolgate_api::json::parse_strict;
-use toolgate_api::limits::{Limits, LimitsPatch};
+use toolgate_api::limits::{Limits, LimitsPatch, PLUGIN_BYTES, PLUGIN_SUBSCHEMAS};
 use toolgate_api::name::{Namespace, ToolId, ToolName, WireName};
 use toolgate_api::read::{ReadError, pointer, read_lenient};
 use toolgate_api::text::escape_for_display;
@@ -17,13 +17,8 @@ use crate::annotation::with_annotated;
 use crate::rules::{Warning, limits_without_effect};
 use crate::schema::{Schema, SchemaRole};
 
-/// Longest description of a plugin as JSON text: a thousand tools with ample schemas.
-const DESCRIBE_BYTES: usize = 4 * 1024 * 1024;
-/// Deepest nesting of it: a schema may have 32 subschemas inside each other, at two levels each and some levels down.
+/// Deepest nesting of a plugin's description: a schema may have 32 subschemas inside each other, at two levels each and some levels down.
 const DESCRIBE_DEPTH: u64 = 96;
-/// Subschemas of one plugin, references replaced: at some hundred bytes each this bounds what a plugin of a
-/// few megabytes can make the daemon hold.
-const SCHEMA_NODES: u64 = 100_000;
 /// Unknown fields that are reported by name.
 const UNKNOWN_FIELDS: usize = 100;
 
@@ -104,9 +99,9 @@ pub struct ToolDescriptor {
 impl Descriptor {
     /// Parses the answer of `describe`.
     pub fn parse(json: &str) -> Result<Self, ReadError> {
-        if json.len() > DESCRIBE_BYTES {
+        if json.len() > PLUGIN_BYTES {
             let message =
-                format!("the description has {} bytes, more than the {DESCRIBE_BYTES} allowed", json.len());
+                format!("the description has {} bytes, more than the {PLUGIN_BYTES} allowed", json.len());
             let hint = "shorten texts and schemas, or make two plugins of it";
             return Err(ReadError::new("", message, hint));
         }
@@ -188,11 +183,12 @@ impl Descriptor {
     fn check_schemas(&self) -> Result<(), ReadError> {
         let schemas = self.tools.iter().flat_map(|tool| [Some(&tool.input), tool.output.as_ref()]).flatten();
         let nodes: u64 = schemas.chain(&self.config_schema).map(|schema| schema.nodes()).sum();
-        if nodes <= SCHEMA_NODES {
+        if nodes <= PLUGIN_SUBSCHEMAS {
             return Ok(());
         }
-        let message =
-            format!("the schemas have {nodes} subschemas together, more than the {SCHEMA_NODES} allowed");
+        let message = format!(
+            "the schemas have {nodes} subschemas together, more than the {PLUGIN_SUBSCHEMAS} allowed"
+        );
         let hint = "make two plugins of it, or describe less in the schemas";
         Err(ReadError::new("/tools", message, hint))
     }

@@ -14,14 +14,11 @@ use serde_json::{Map, Value, json};
 pub use placement::{Location, Placement, Style};
 
 use crate::descriptor::{Example, RateLimit};
+use crate::limits::{PLUGIN_TOOLS, TAG_CHARS, TOOL_DESCRIPTION_CHARS, TOOL_LIST_ENTRIES, TOOL_USAGE_CHARS};
 use crate::read::{ReadError, invalid, invalid_at, list_of, parse_string, read, text, texts, word};
 
-/// Most actions of an API, and most named tools of a server: as many as a plugin has tools at most.
-const TOOLS: usize = 1_000;
 /// Longest name of an action or of a server's tool, in characters. MCP advises 128.
 pub const TOOL_NAME_CHARS: usize = 256;
-/// Most tags, examples and JSON pointers of an action, and most scopes.
-const LIST: usize = 100;
 /// Longest display name, in characters.
 const DISPLAY_NAME_CHARS: usize = 100;
 
@@ -207,10 +204,10 @@ pub struct ActionDefinition {
     #[serde(deserialize_with = "text::<_, _, TOOL_NAME_CHARS>")]
     pub name: String,
     /// Short description, for a model that chooses.
-    #[serde(deserialize_with = "text::<_, _, 4_096>")]
+    #[serde(deserialize_with = "text::<_, _, TOOL_DESCRIPTION_CHARS>")]
     pub description: String,
     /// Usage, for a model that has chosen. Default: the description.
-    #[serde(default, deserialize_with = "text::<_, _, 16_384>")]
+    #[serde(default, deserialize_with = "text::<_, _, TOOL_USAGE_CHARS>")]
     pub usage: Option<String>,
     /// Method of the request.
     pub method: Method,
@@ -233,13 +230,13 @@ pub struct ActionDefinition {
     #[serde(default)]
     pub hints: ActionHints,
     /// Search words.
-    #[serde(default, deserialize_with = "texts::<_, LIST, 100>")]
+    #[serde(default, deserialize_with = "texts::<_, TOOL_LIST_ENTRIES, TAG_CHARS>")]
     pub tags: Vec<String>,
     /// Sample calls.
-    #[serde(default, deserialize_with = "list_of::<_, _, LIST>")]
+    #[serde(default, deserialize_with = "list_of::<_, _, TOOL_LIST_ENTRIES>")]
     pub examples: Vec<Example>,
     /// JSON pointers of arguments that logs must not show.
-    #[serde(default, deserialize_with = "list_of::<_, _, LIST>")]
+    #[serde(default, deserialize_with = "list_of::<_, _, TOOL_LIST_ENTRIES>")]
     pub redact: Vec<String>,
 }
 
@@ -250,10 +247,10 @@ pub struct CommandDefinition {
     #[serde(deserialize_with = "text::<_, _, TOOL_NAME_CHARS>")]
     pub name: String,
     /// Short description, for a model that chooses.
-    #[serde(deserialize_with = "text::<_, _, 4_096>")]
+    #[serde(deserialize_with = "text::<_, _, TOOL_DESCRIPTION_CHARS>")]
     pub description: String,
     /// Usage, for a model that has chosen. Default: the description.
-    #[serde(default, deserialize_with = "text::<_, _, 16_384>")]
+    #[serde(default, deserialize_with = "text::<_, _, TOOL_USAGE_CHARS>")]
     pub usage: Option<String>,
     /// The script. Each argument is the shell variable of its name.
     #[serde(deserialize_with = "text::<_, _, 65_536>")]
@@ -264,13 +261,13 @@ pub struct CommandDefinition {
     #[serde(default)]
     pub hints: ActionHints,
     /// Search words.
-    #[serde(default, deserialize_with = "texts::<_, LIST, 100>")]
+    #[serde(default, deserialize_with = "texts::<_, TOOL_LIST_ENTRIES, TAG_CHARS>")]
     pub tags: Vec<String>,
     /// Sample calls.
-    #[serde(default, deserialize_with = "list_of::<_, _, LIST>")]
+    #[serde(default, deserialize_with = "list_of::<_, _, TOOL_LIST_ENTRIES>")]
     pub examples: Vec<Example>,
     /// JSON pointers of arguments that logs must not show.
-    #[serde(default, deserialize_with = "list_of::<_, _, LIST>")]
+    #[serde(default, deserialize_with = "list_of::<_, _, TOOL_LIST_ENTRIES>")]
     pub redact: Vec<String>,
 }
 
@@ -523,12 +520,12 @@ fn display_name<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D:
 }
 
 fn tool_names<'de, D: Deserializer<'de>>(from: D) -> Result<Option<BTreeSet<String>>, D::Error> {
-    distinct(texts::<_, TOOLS, TOOL_NAME_CHARS>(from)?).map(Some)
+    distinct(texts::<_, PLUGIN_TOOLS, TOOL_NAME_CHARS>(from)?).map(Some)
 }
 
 fn distinct<E: de::Error>(texts: Vec<String>) -> Result<BTreeSet<String>, E> {
     if texts.is_empty() {
-        return Err(invalid("the list is empty", format_args!("list 1 to {TOOLS}, or leave it out")));
+        return Err(invalid("the list is empty", format_args!("list 1 to {PLUGIN_TOOLS}, or leave it out")));
     }
     let mut seen = BTreeSet::new();
     for (index, text) in texts.into_iter().enumerate() {
@@ -540,13 +537,13 @@ fn distinct<E: de::Error>(texts: Vec<String>) -> Result<BTreeSet<String>, E> {
 }
 
 fn scopes<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<String>>, D::Error> {
-    texts::<_, LIST, 200>(from).map(Some)
+    texts::<_, TOOL_LIST_ENTRIES, 200>(from).map(Some)
 }
 
 fn commands<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<CommandDefinition>>, D::Error> {
-    list_of::<_, _, TOOLS>(from).map(Some)
+    list_of::<_, _, PLUGIN_TOOLS>(from).map(Some)
 }
 
 fn actions<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<ActionDefinition>>, D::Error> {
-    list_of::<_, _, TOOLS>(from).map(Some)
+    list_of::<_, _, PLUGIN_TOOLS>(from).map(Some)
 }

@@ -7,17 +7,15 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use crate::grant::Capabilities;
-use crate::limits::LimitsPatch;
+use crate::limits::{
+    LimitsPatch, PLUGIN_TOOLS, TAG_CHARS, TOOL_DESCRIPTION_CHARS, TOOL_LIST_ENTRIES, TOOL_USAGE_CHARS,
+};
 use crate::name::{Namespace, ToolName};
 use crate::read::{
     invalid, list_of, null_is_default, parsed_list, text, texts, visible_json, whole_number, word, words,
 };
 use crate::text::escape_for_display;
 
-/// Most tools of one plugin.
-const TOOLS: usize = 1_000;
-/// Most entries of a list of tags, examples and the like.
-const LIST: usize = 100;
 /// Longest JSON pointer to arguments that logs must not show, in characters.
 const POINTER_CHARS: usize = 1_000;
 /// Most calls and seconds of a rate: no service counts beyond a million calls or a day.
@@ -68,10 +66,10 @@ pub struct ToolDescription {
     #[serde(default, deserialize_with = "text::<_, _, 256>")]
     pub original_name: Option<String>,
     /// Short description, for a model that chooses.
-    #[serde(deserialize_with = "text::<_, _, 4_096>")]
+    #[serde(deserialize_with = "text::<_, _, TOOL_DESCRIPTION_CHARS>")]
     pub description: String,
     /// Usage, for a model that has chosen.
-    #[serde(deserialize_with = "text::<_, _, 16_384>")]
+    #[serde(deserialize_with = "text::<_, _, TOOL_USAGE_CHARS>")]
     pub usage: String,
     /// Schema of the arguments.
     #[serde(deserialize_with = "visible_json")]
@@ -89,16 +87,16 @@ pub struct ToolDescription {
     #[serde(default)]
     pub hints: Hints,
     /// Integrations that the organization must have connected.
-    #[serde(default, deserialize_with = "words::<_, LIST, 100>")]
+    #[serde(default, deserialize_with = "words::<_, TOOL_LIST_ENTRIES, TAG_CHARS>")]
     pub required_integrations: Vec<String>,
     /// Steps that a person must complete first.
-    #[serde(default, deserialize_with = "texts::<_, LIST, 1_000>")]
+    #[serde(default, deserialize_with = "texts::<_, TOOL_LIST_ENTRIES, 1_000>")]
     pub prerequisites: Vec<String>,
     /// Search words.
-    #[serde(default, deserialize_with = "texts::<_, LIST, 100>")]
+    #[serde(default, deserialize_with = "texts::<_, TOOL_LIST_ENTRIES, TAG_CHARS>")]
     pub tags: Vec<String>,
     /// Sample calls.
-    #[serde(default, deserialize_with = "list_of::<_, _, LIST>")]
+    #[serde(default, deserialize_with = "list_of::<_, _, TOOL_LIST_ENTRIES>")]
     pub examples: Vec<Example>,
     /// Units that a call costs, for quotas and usage (O4). Default: 0.
     #[serde(default)]
@@ -210,7 +208,7 @@ pub struct Example {
 }
 
 fn tools<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<ToolDescription>, D::Error> {
-    let tools: Vec<_> = list_of::<_, _, TOOLS>(from)?;
+    let tools: Vec<_> = list_of::<_, _, PLUGIN_TOOLS>(from)?;
     match tools.is_empty() {
         true => Err(invalid("the plugin has no tools", "describe at least one tool")),
         false => Ok(tools),
@@ -226,7 +224,7 @@ fn example_input<'de, D: Deserializer<'de>>(from: D) -> Result<Value, D::Error> 
 }
 
 fn pointers<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
-    parsed_list(from, LIST, |text| {
+    parsed_list(from, TOOL_LIST_ENTRIES, |text| {
         let escapes_well = text.split('~').skip(1).all(|rest| rest.starts_with(['0', '1']));
         let is_pointer = text.is_empty() || text.starts_with('/');
         match is_pointer && escapes_well && text.chars().count() <= POINTER_CHARS {

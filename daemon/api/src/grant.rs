@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::descriptor::Hints;
-use crate::limits::LimitsPatch;
+use crate::limits::{LimitsPatch, PLUGIN_TOOLS, TOOL_DESCRIPTION_CHARS};
 use crate::name::ToolName;
 use crate::network::{
     Host, Network, NetworkRule, NetworkScheme, Target, TargetError, can_be_granted, granted_rules,
@@ -24,10 +24,6 @@ const REQUESTED_ENTRIES: usize = 100;
 const CERTIFICATE_BYTES: usize = 16 * 1024;
 /// Most certificates: each connection that opens checks them.
 const CERTIFICATES: usize = 16;
-/// Most tools with a description or hints, as many as a plugin may have.
-const TOOLS: usize = 1_000;
-/// Longest description, in characters, as in a descriptor.
-const DESCRIPTION_CHARS: usize = 4_096;
 /// Longest name of a provider.
 const PROVIDER_CHARS: usize = 100;
 
@@ -279,7 +275,7 @@ impl Grant {
 fn descriptions<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<String, String>, D::Error> {
     let written: BTreeMap<String, String> = by_tool(from)?;
     for (name, text) in &written {
-        check_text(text, DESCRIPTION_CHARS)
+        check_text(text, TOOL_DESCRIPTION_CHARS)
             .map_err(|(message, hint)| invalid_at(pointer("", name), message, hint))?;
     }
     Ok(written)
@@ -292,9 +288,9 @@ fn hints<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<String, Hints>, 
 /// Values by the names of tools.
 fn by_tool<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<BTreeMap<String, T>, D::Error> {
     let written = Option::<BTreeMap<String, T>>::deserialize(from)?.unwrap_or_default();
-    if written.len() > TOOLS {
+    if written.len() > PLUGIN_TOOLS {
         return Err(invalid(
-            format_args!("more than the {TOOLS} tools allowed"),
+            format_args!("more than the {PLUGIN_TOOLS} tools allowed"),
             "name the tools that are used",
         ));
     }

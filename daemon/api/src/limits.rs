@@ -19,6 +19,24 @@ use crate::text::escape_for_display;
 const KIB: u64 = 1024;
 const MIB: u64 = 1024 * KIB;
 
+/// Most tools of one plugin.
+pub const PLUGIN_TOOLS: usize = 1_000;
+/// Longest description of a plugin as JSON text: a thousand tools with ample schemas.
+pub const PLUGIN_BYTES: usize = 4 * 1024 * 1024;
+/// Most subschemas of one plugin, references expanded: at some hundred bytes each this bounds what a plugin of a few
+/// megabytes can make the daemon hold.
+pub const PLUGIN_SUBSCHEMAS: u64 = 100_000;
+/// Longest definition of a custom tool as JSON text. Its description repeats the schemas, and must fit [`PLUGIN_BYTES`].
+pub const DEFINITION_BYTES: usize = 2 * 1024 * 1024;
+/// Longest description of a tool, in characters. Models read it in every conversation.
+pub const TOOL_DESCRIPTION_CHARS: usize = 4_096;
+/// Longest usage of a tool, in characters.
+pub const TOOL_USAGE_CHARS: usize = 16_384;
+/// Most tags, examples, scopes and JSON pointers of a tool.
+pub const TOOL_LIST_ENTRIES: usize = 100;
+/// Longest tag of a tool, in characters.
+pub const TAG_CHARS: usize = 100;
+
 /// One row of [`LIMITS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LimitTableRow {

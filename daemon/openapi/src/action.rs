@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 use toolgate_admission::Schema;
+use toolgate_api::limits::TAG_CHARS;
 use toolgate_api::text::escape_for_display;
 
 use crate::arguments::{self, Argument};
@@ -35,9 +36,8 @@ const ARGUMENT_CHARS: usize = 500;
 /// Descriptions of arguments that are files.
 const FILE_DESCRIPTION: &str = "Path of a workspace file";
 const FILES_DESCRIPTION: &str = "Paths of workspace files";
-/// Most tags of one action, and characters of one tag.
+/// Most tags of one action.
 const TAGS: usize = 20;
-const TAG_CHARS: usize = 100;
 /// Most `redact` pointers of one action, levels and subschemas searched for them, and bytes of one pointer.
 const REDACT_POINTERS: usize = 20;
 const REDACT_DEPTH: usize = 4;

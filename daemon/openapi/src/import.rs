@@ -2,13 +2,14 @@
 //! limit of the definition is reached. The operations after that are left out whole, in their order.
 
 use serde_json::{Map, Value, json};
+use toolgate_api::limits::{DEFINITION_BYTES, PLUGIN_SUBSCHEMAS, PLUGIN_TOOLS};
 use toolgate_api::name::Namespace;
 use toolgate_api::text::escape_for_display;
 
 use crate::action::{Action, ActionBuilder};
 use crate::document::Document;
 use crate::operations::{self, Operation};
-use crate::options::{ACTIONS, ImportOptions};
+use crate::options::ImportOptions;
 use crate::report::{ImportError, Imported, Report};
 use crate::schema::Patterns;
 use crate::security::{self, Security};
@@ -16,14 +17,12 @@ use crate::select;
 use crate::servers::{self, Server};
 use crate::text::{clean, clean_line};
 
-/// Longest definition as JSON text. The built-in plugin `api` accepts 2 MiB, with what the daemon writes around it.
-const DEFINITION_BYTES: usize = 2 * 1024 * 1024 - 4 * 1024;
+/// Longest definition as JSON text; the rest is for what the daemon writes around it.
+const BYTES: usize = DEFINITION_BYTES - 4 * 1024;
 /// Bytes of the definition around its actions.
 const HEAD_BYTES: usize = 8 * 1024;
-/// Longest description of the resulting plugin's tools. The daemon accepts 4 MiB, with what surrounds the tools.
+/// Longest description of the resulting plugin's tools. The rest of `PLUGIN_BYTES` is for what surrounds the tools.
 const DESCRIBED_BYTES: usize = 3_900_000;
-/// Subschemas of all actions, references expanded: the daemon accepts 100,000 of one plugin.
-const SCHEMA_NODES: u64 = 100_000;
 
 /// Reads an OpenAPI document, 3.0 or 3.1, or Swagger 2.0, in JSON or YAML, into a definition of kind `http`.
 ///
@@ -86,11 +85,11 @@ impl Totals {
         let bytes = self.bytes + action.bytes;
         let described_bytes = self.described_bytes + action.described_bytes;
         let nodes = self.nodes + action.nodes;
-        if bytes > DEFINITION_BYTES || described_bytes > DESCRIBED_BYTES {
-            return Err(format!("a definition has at most {DEFINITION_BYTES} bytes"));
+        if bytes > BYTES || described_bytes > DESCRIBED_BYTES {
+            return Err(format!("a definition has at most {BYTES} bytes"));
         }
-        if nodes > SCHEMA_NODES {
-            return Err(format!("the schemas of a plugin have at most {SCHEMA_NODES} subschemas"));
+        if nodes > PLUGIN_SUBSCHEMAS {
+            return Err(format!("the schemas of a plugin have at most {PLUGIN_SUBSCHEMAS} subschemas"));
         }
         *self = Self { actions: self.actions + 1, bytes, described_bytes, nodes };
         Ok(())
@@ -105,7 +104,7 @@ fn build_actions(
     security: &Security,
     report: &mut Report,
 ) -> Vec<Value> {
-    let limit = options.limit.min(ACTIONS);
+    let limit = options.limit.min(PLUGIN_TOOLS);
     let mut builder = ActionBuilder { document, options, server, security, patterns: Patterns::default() };
     let mut totals = Totals { bytes: HEAD_BYTES, ..Totals::default() };
     let mut actions = Vec::new();

@@ -1,9 +1,8 @@
 //! The options of an import.
 
-use crate::select::Selector;
+use toolgate_api::limits::PLUGIN_TOOLS;
 
-/// Most actions of one definition: a plugin has at most as many tools.
-pub(crate) const ACTIONS: usize = 1_000;
+use crate::select::Selector;
 
 /// Options of an import.
 #[derive(Clone, Copy, Debug)]
@@ -33,7 +32,7 @@ impl<'a> ImportOptions<'a> {
             namespace,
             base_url: None,
             select: &[],
-            limit: ACTIONS,
+            limit: PLUGIN_TOOLS,
             deprecated: false,
             scheme: None,
             safe_methods: false,

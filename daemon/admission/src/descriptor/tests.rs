@@ -98,7 +98,7 @@ fn what_is_no_json_object_is_refused() {
     for text in ["", "[]", "null", "{", "{\"name\":\"a\",\"name\":\"b\"}", "\"x\""] {
         assert!(Descriptor::parse(text).is_err(), "{text}");
     }
-    let long = format!("{{\"name\":\"{}\"}}", "x".repeat(DESCRIBE_BYTES));
+    let long = format!("{{\"name\":\"{}\"}}", "x".repeat(PLUGIN_BYTES));
     assert!(Descriptor::parse(&long).unwrap_err().message.contains("more than"));
 }
 

@@ -157,7 +157,7 @@ fn what_the_schema_cannot_say_is_refused_all_the_same() {
     };
     for (what, description) in [
         ("levels", with("", "new", deep)),
-        ("bytes", with("", "new", "a".repeat(DESCRIBE_BYTES).into())),
+        ("bytes", with("", "new", "a".repeat(PLUGIN_BYTES).into())),
         ("a hidden character", with("", "purpose", "a\u{200b}".into())),
         ("names that are long together", with("/tools/0", "name", "a".repeat(56).into())),
         ("two tools of a name", with("", "tools", json!([tool("a"), tool("a")]))),
