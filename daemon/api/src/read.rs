@@ -87,14 +87,20 @@ impl Display for ReadError {
 
 impl std::error::Error for ReadError {}
 
-/// An error of a `Deserialize` implementation with a hint. serde passes one text, so the hint is its second line.
+/// An error of a `Deserialize` implementation with a hint.
 pub fn invalid<E: de::Error>(message: impl Display, hint: impl Display) -> E {
-    E::custom(format_args!("{message}\n{hint}"))
+    E::custom(format_args!("{}\n{}", one_line(message), one_line(hint)))
 }
 
-/// The same for a place below the value: a JSON pointer relative to it, as a third line.
+/// The same for a place below the value: a JSON pointer relative to it.
 pub fn invalid_at<E: de::Error>(place: impl Display, message: impl Display, hint: impl Display) -> E {
-    E::custom(format_args!("{message}\n{hint}\n{place}"))
+    E::custom(format_args!("{}\n{}\n{place}", one_line(message), one_line(hint)))
+}
+
+/// serde passes an error as one text, whose lines are the message, the hint and the rest, a place. So message and hint are
+/// one line each.
+fn one_line(text: impl Display) -> String {
+    text.to_string().replace('\n', " ")
 }
 
 /// Implements `Deserialize` for a type that is parsed from one string, with the message and hint of its parse error.
@@ -453,5 +459,24 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for ObjectVisitor<T> {
 
     fn visit_map<A: de::MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
         T::deserialize(MapAccessDeserializer::new(map)).map(Object)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Refused;
+
+    impl<'de> Deserialize<'de> for Refused {
+        fn deserialize<D: Deserializer<'de>>(_: D) -> Result<Self, D::Error> {
+            Err(invalid_at("/a\nb", "first line\nsecond line", "a hint\nof two lines"))
+        }
+    }
+
+    #[test]
+    fn a_message_of_two_lines_keeps_its_hint_and_place() {
+        let error = read::<Vec<Refused>>(&serde_json::json!([null])).map(drop).unwrap_err();
+        assert_eq!(error, ReadError::new("/0/a\nb", "first line second line", "a hint of two lines"));
     }
 }
