@@ -12,7 +12,7 @@ use toolgate_api::limits::TAG_CHARS;
 use toolgate_api::text::escape_for_display;
 
 use crate::arguments::{self, Argument};
-use crate::body::{self, Body, BodyFormat};
+use crate::body::{self, Body};
 use crate::document::Document;
 use crate::operations::Operation;
 use crate::options::ImportOptions;
@@ -320,50 +320,32 @@ fn action_json(
     output: Option<CompiledSchema>,
 ) -> Value {
     let mut action = Map::new();
-    let mut set = |name: &str, value: Value| drop(action.insert(name.to_owned(), value));
+    let mut set =
+        |name: &str, value: Option<Value>| action.extend(value.map(|value| (name.to_owned(), value)));
     let (description, usage) = description_and_usage(operation);
-    set("name", json!(operation.original));
-    set("description", json!(description));
-    if let Some(usage) = usage {
-        set("usage", json!(usage));
-    }
-    set("method", json!(operation.method));
+    set("name", Some(json!(operation.original)));
+    set("description", Some(json!(description)));
+    set("usage", usage.map(Value::from));
+    set("method", Some(json!(operation.method)));
     let variable_name = |variable: &str| {
         let argument = arguments.iter().find(|argument| argument.variable == Some(variable));
         format!("{{{}}}", argument.map_or("", |argument| argument.name.as_str()))
     };
-    set("path", json!(template.write(variable_name)));
+    set("path", Some(json!(template.write(variable_name))));
     let locations: Map<String, Value> = arguments
         .iter()
         .filter_map(|argument| Some((argument.name.clone(), argument.location.clone()?)))
         .collect();
-    if !locations.is_empty() {
-        set("arguments", Value::Object(locations));
-    }
+    set("arguments", Some(locations).filter(|all| !all.is_empty()).map(Value::Object));
     // Without an argument in the body no body is sent, so its format has no meaning.
     let body = body.filter(|_| arguments.iter().any(|argument| argument.is_in_body));
-    match body.map(|body| body.format) {
-        Some(BodyFormat::Form) => set("body", json!("form")),
-        Some(BodyFormat::Text) => set("body", json!("text")),
-        Some(BodyFormat::Multipart) => set("body", json!("multipart")),
-        Some(BodyFormat::Binary) => set("body", json!("binary")),
-        Some(BodyFormat::Json) | None => {}
-    }
-    if let Some(content_type) = body.and_then(|body| body.content_type) {
-        set("content_type", json!(content_type));
-    }
-    if let Some(output) = output {
-        set("output_schema", output.schema);
-    }
-    let tags = tags(operation);
-    if !tags.is_empty() {
-        set("tags", json!(tags));
-    }
+    set("body", body.and_then(|body| body.format.word()).map(Value::from));
+    set("content_type", body.and_then(|body| body.content_type).map(Value::from));
+    set("output_schema", output.map(|output| output.schema));
+    set("tags", Some(tags(operation)).filter(|tags| !tags.is_empty()).map(Value::from));
     let redact = redact_pointers(&input_schema);
-    set("input_schema", input_schema);
-    if !redact.is_empty() {
-        set("redact", json!(redact));
-    }
+    set("input_schema", Some(input_schema));
+    set("redact", Some(redact).filter(|redact| !redact.is_empty()).map(Value::from));
     Value::Object(action)
 }
 

@@ -171,14 +171,7 @@ fn body_arguments<'a>(
             _ => ValueSchema::Declared(field.schema),
         };
         let is_file = matches!(schema, ValueSchema::File | ValueSchema::Files);
-        let location = match (name == field.sent_as, defaults_to_query(method)) {
-            (true, _) if is_file => Some(json!({"in": "body", "file": true})),
-            (false, _) if is_file => Some(json!({"in": "body", "name": field.sent_as, "file": true})),
-            _ if field.is_open => Some(json!({"in": "body", "name": field.sent_as, "style": "deep_object"})),
-            (true, false) => None,
-            (true, true) => Some(json!("body")),
-            (false, _) => Some(json!({"in": "body", "name": field.sent_as})),
-        };
+        let location = body_location(&field, &name, is_file, method);
         Argument {
             name,
             is_required: body.is_required && field.is_required,
@@ -191,6 +184,19 @@ fn body_arguments<'a>(
         }
     };
     Ok(fields.into_iter().map(argument).collect())
+}
+
+/// The place of a member of the body; none for the default of the method.
+fn body_location(field: &Field<'_>, name: &str, is_file: bool, method: &str) -> Option<Value> {
+    let sent_as = &field.sent_as;
+    match (name == sent_as, defaults_to_query(method)) {
+        (true, _) if is_file => Some(json!({"in": "body", "file": true})),
+        (false, _) if is_file => Some(json!({"in": "body", "name": sent_as, "file": true})),
+        _ if field.is_open => Some(json!({"in": "body", "name": sent_as, "style": "deep_object"})),
+        (true, false) => None,
+        (true, true) => Some(json!("body")),
+        (false, _) => Some(json!({"in": "body", "name": sent_as})),
+    }
 }
 
 /// A part is a file, several files, or a value.

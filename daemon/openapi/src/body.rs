@@ -36,6 +36,19 @@ pub(crate) enum BodyFormat {
     Binary,
 }
 
+impl BodyFormat {
+    /// The word of the definition; none for the default, JSON.
+    pub(crate) fn word(self) -> Option<&'static str> {
+        match self {
+            Self::Json => None,
+            Self::Form => Some("form"),
+            Self::Text => Some("text"),
+            Self::Multipart => Some("multipart"),
+            Self::Binary => Some("binary"),
+        }
+    }
+}
+
 pub(crate) struct Body<'a> {
     pub(crate) format: BodyFormat,
     /// The `Content-Type`, where it is not the default one of the format.
@@ -58,16 +71,7 @@ pub(crate) fn read<'a>(
     operation: &Operation<'a>,
     notes: &mut Vec<String>,
 ) -> Result<Option<Body<'a>>, String> {
-    let Some(body) = operation.body.get("requestBody") else { return Ok(None) };
-    let body = document.resolve(body).map_err(|why| format!("its body cannot be resolved: {why}"))?;
-    let content = body.get("content").and_then(Value::as_object);
-    let Some(content) = content.filter(|content| !content.is_empty()) else { return Ok(None) };
-    if matches!(operation.method, "GET" | "HEAD" | "OPTIONS") {
-        if !content.values().all(|media| is_empty(document, media)) {
-            notes.push("its body is left out: requests with this method have none".to_owned());
-        }
-        return Ok(None);
-    }
+    let Some((body, content)) = sent_body(document, operation, notes)? else { return Ok(None) };
     let (media_type, format) = choose(document, content)?;
     if content.len() > 1 {
         let others = names(content.keys().filter(|other| *other != media_type));
@@ -80,18 +84,9 @@ pub(crate) fn read<'a>(
     let schema = media.and_then(|media| media.get("schema"));
     let encoding = media.and_then(|media| media.get("encoding")).and_then(Value::as_object);
     let is_required = body.get("required") == Some(&Value::Bool(true));
-    let members = match format {
-        BodyFormat::Json => schema.and_then(|schema| json_members(document, schema, is_required, notes)),
-        BodyFormat::Form => {
-            let members = schema.and_then(|schema| object_members(document, schema));
-            Some(members.ok_or("its body is a form, but its schema is not an object with named members")?)
-        }
-        BodyFormat::Multipart => {
-            let members = schema.and_then(|schema| object_members(document, schema));
-            let members = members.filter(|members| !members.properties.is_empty());
-            Some(members.ok_or("its body has parts, but its schema is not an object with named members")?)
-        }
-        BodyFormat::Text | BodyFormat::Binary => None,
+    let members = match schema {
+        Some(schema) if format == BodyFormat::Json => json_members(document, schema, is_required, notes),
+        _ => form_members(document, schema, format)?,
     };
     let description = body.get("description").and_then(Value::as_str);
     let content_type = explicit_content_type(content, media_type, format);
@@ -106,6 +101,45 @@ pub(crate) fn read<'a>(
         members,
         encoding,
     }))
+}
+
+/// The members of a form or of a body with parts.
+fn form_members<'a>(
+    document: &'a Document,
+    schema: Option<&'a Value>,
+    format: BodyFormat,
+) -> Result<Option<Members<'a>>, String> {
+    let members = || schema.and_then(|schema| object_members(document, schema));
+    let (members, kind) = match format {
+        BodyFormat::Form => (members(), "is a form"),
+        BodyFormat::Multipart => (members().filter(|members| !members.properties.is_empty()), "has parts"),
+        BodyFormat::Json | BodyFormat::Text | BodyFormat::Binary => return Ok(None),
+    };
+    let members = members
+        .ok_or_else(|| format!("its body {kind}, but its schema is not an object with named members"))?;
+    Ok(Some(members))
+}
+
+/// The resolved body of an operation, and its media types.
+type SentBody<'a> = (&'a Value, &'a Map<String, Value>);
+
+/// Returns the body, unless the operation has none or its method sends none.
+fn sent_body<'a>(
+    document: &'a Document,
+    operation: &Operation<'a>,
+    notes: &mut Vec<String>,
+) -> Result<Option<SentBody<'a>>, String> {
+    let Some(body) = operation.body.get("requestBody") else { return Ok(None) };
+    let body = document.resolve(body).map_err(|why| format!("its body cannot be resolved: {why}"))?;
+    let content = body.get("content").and_then(Value::as_object);
+    let Some(content) = content.filter(|content| !content.is_empty()) else { return Ok(None) };
+    if !matches!(operation.method, "GET" | "HEAD" | "OPTIONS") {
+        return Ok(Some((body, content)));
+    }
+    if !content.values().all(|media| is_empty(document, media)) {
+        notes.push("its body is left out: requests with this method have none".to_owned());
+    }
+    Ok(None)
 }
 
 /// Whether the schema declares an object without any member.

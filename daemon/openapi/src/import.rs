@@ -1,9 +1,11 @@
 //! The steps of an import: read the document, name and select its operations, then build one action after the other until a
 //! limit of the definition is reached. The operations after that are left out whole, in their order.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value, json};
 use toolgate_api::limits::{DEFINITION_BYTES, PLUGIN_SUBSCHEMAS, PLUGIN_TOOLS};
-use toolgate_api::name::Namespace;
+use toolgate_api::name::{Namespace, name_collisions};
 use toolgate_api::text::escape_for_display;
 
 use crate::action::{Action, ActionBuilder};
@@ -80,6 +82,15 @@ struct Totals {
 }
 
 impl Totals {
+    /// The limit that leaves no room for another action.
+    fn reached_limit(&self, actions: usize, document: &Document) -> Option<String> {
+        if self.actions == actions {
+            return Some(format!("{actions} actions are taken already"));
+        }
+        let is_exhausted = document.is_exhausted();
+        is_exhausted.then(|| "the operations before it used up the work limit of one import".to_owned())
+    }
+
     /// Adds an action; the error names the limit that it would exceed.
     fn add(&mut self, action: &Action) -> Result<(), String> {
         let bytes = self.bytes + action.bytes;
@@ -96,6 +107,19 @@ impl Totals {
     }
 }
 
+/// Why an operation is left out whatever it contains.
+fn refusal_by_head(
+    operation: &Operation<'_>,
+    options: &ImportOptions<'_>,
+    collisions: &BTreeMap<&str, String>,
+) -> Option<String> {
+    if operation.is_deprecated() && !options.deprecated {
+        return Some("it is deprecated; ask for deprecated ones to take it".to_owned());
+    }
+    let name = collisions.get(&*operation.original)?;
+    Some(format!("it and another operation would both be the tool `{name}`: select one of them"))
+}
+
 fn build_actions(
     document: &Document,
     options: &ImportOptions<'_>,
@@ -110,25 +134,14 @@ fn build_actions(
     let mut actions = Vec::new();
     let mut built: Vec<&Operation<'_>> = Vec::new();
     let mut full: Option<String> = None;
-    let is_allowed = |operation: &Operation<'_>| options.deprecated || !operation.is_deprecated();
-    let allowed = selected.iter().filter(|operation| is_allowed(operation));
-    let collisions = toolgate_api::name::name_collisions(allowed.map(|operation| &*operation.original));
+    let allowed = selected.iter().filter(|operation| options.deprecated || !operation.is_deprecated());
+    let collisions = name_collisions(allowed.map(|operation| &*operation.original));
     for operation in selected {
-        if !is_allowed(operation) {
-            report.leave_out(operation.label(), "it is deprecated; ask for deprecated ones to take it");
-            continue;
-        }
-        if let Some(name) = collisions.get(&*operation.original) {
-            let why = format!("it and another operation would both be the tool `{name}`: select one of them");
+        if let Some(why) = refusal_by_head(operation, options, &collisions) {
             report.leave_out(operation.label(), why);
             continue;
         }
-        if full.is_none() && totals.actions == limit {
-            full = Some(format!("{limit} actions are taken already"));
-        }
-        if full.is_none() && document.is_exhausted() {
-            full = Some("the operations before it used up the work limit of one import".to_owned());
-        }
+        full = full.or_else(|| totals.reached_limit(limit, document));
         if let Some(why) = &full {
             report.leave_out(operation.label(), format!("{why}: select fewer operations"));
             continue;

@@ -139,10 +139,9 @@ pub(crate) fn choose(
     report: &mut Report,
 ) -> Result<Security, ImportError> {
     let schemes = schemes(document);
-    let locations: Locations = schemes
-        .iter()
-        .filter_map(|(name, scheme)| Some((name.clone(), scheme.as_ref().ok()?.location.clone())))
-        .collect();
+    let location_of = |scheme: &Result<Scheme, String>| Some(scheme.as_ref().ok()?.location.clone());
+    let locations: Locations =
+        schemes.iter().filter_map(|(name, scheme)| Some((name.clone(), location_of(scheme)?))).collect();
     let uses = count_uses(document, selected, &schemes, &locations);
     let name = match options.scheme {
         Some(requested) => Some(check_requested(requested, &schemes)?),
@@ -154,8 +153,8 @@ pub(crate) fn choose(
         report.note("/components/securitySchemes", text);
     }
     let Some((name, Ok(scheme))) = name.and_then(|name| schemes.get_key_value(name)) else {
-        let authentication = json!({"kind": "none"});
-        return Ok(Security { name: None, authentication, location: None, locations });
+        let none = json!({"kind": "none"});
+        return Ok(Security { name: None, authentication: none, location: None, locations });
     };
     if !server.is_tls() {
         let message =
@@ -165,8 +164,7 @@ pub(crate) fn choose(
     let mut authentication = scheme.authentication.clone();
     authentication.insert("provider".to_owned(), json!(options.namespace));
     if scheme.is_oauth() {
-        let scopes = scopes(document, selected, name);
-        authentication.insert("scopes".to_owned(), json!(scopes));
+        authentication.insert("scopes".to_owned(), json!(scopes(document, selected, name)));
     }
     scheme.notes.iter().for_each(|note| report.note(pointer(name), note));
     report.note(pointer(name), credential_note(scheme, options.namespace));

@@ -81,20 +81,15 @@ pub(crate) fn choose(
         let hint = "give `base_url`, the URL with host and path, like `https://api.example.com/v1`";
         return Err(ImportError::new("/servers", message, hint));
     };
+    let shown = escape_for_display(chosen, 100);
     if declared.len() > 1 {
-        report.note(
-            "/servers",
-            format!("of {} servers, `{}` is used", declared.len(), escape_for_display(chosen, 100)),
-        );
+        report.note("/servers", format!("of {} servers, `{shown}` is used", declared.len()));
     }
     if chosen.starts_with("http:") {
-        report.note(
-            "/servers",
-            format!("requests to `{}` are sent without TLS", escape_for_display(chosen, 100)),
-        );
+        report.note("/servers", format!("requests to `{shown}` are sent without TLS"));
     }
     parse(chosen, declared.clone()).map_err(|why| {
-        let message = format!("the server `{}` cannot be used: {why}", escape_for_display(chosen, 100));
+        let message = format!("the server `{shown}` cannot be used: {why}");
         ImportError::new("/servers", message, "give `base_url` instead")
     })
 }

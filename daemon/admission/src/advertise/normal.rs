@@ -54,13 +54,12 @@ pub(super) fn normalize(source: &Value, form: SchemaForm, notes: &mut Notes) -> 
         names.refused_by(form.names()).map(|(safe, original)| (original, safe)).collect();
     let has_plain_root = root::is_plain(source);
     let is_flat = !has_plain_root && (form.has_plain_root() || !renamed.is_empty());
-    let mut root = match is_flat {
-        true => root::flatten(source),
-        false => source.as_object().cloned().unwrap_or_default(),
-    };
-    if is_flat {
+    let mut root = if is_flat {
         notes.add("the alternatives and conditions of the root are shown as one object");
-    }
+        root::flatten(source)
+    } else {
+        source.as_object().cloned().unwrap_or_default()
+    };
     if !renamed.is_empty() {
         names::rename(&mut root, &renamed);
         for (original, safe) in &renamed {
@@ -85,9 +84,7 @@ pub(super) fn normalize(source: &Value, form: SchemaForm, notes: &mut Notes) -> 
     };
     normalizer.object(&mut root, notes)?;
     let definitions = normalizer.definitions(notes)?;
-    if !definitions.is_empty() {
-        root.insert("$defs".into(), definitions.into());
-    }
+    root.extend((!definitions.is_empty()).then(|| ("$defs".into(), definitions.into())));
     Ok(Normalized { schema: root, has_plain_root })
 }
 

@@ -306,15 +306,10 @@ impl Writer {
             return Err(self.refuse(notes, "it is an object with properties of any name"));
         }
         properties.retain(|_, property| *property != json!({"not": {}}));
-        let required: Vec<String> = match schema.remove("required") {
-            Some(Value::Array(names)) => names
-                .iter()
-                .filter_map(Value::as_str)
-                .filter(|name| properties.contains_key(*name))
-                .map(str::to_owned)
-                .collect(),
-            _ => Vec::new(),
-        };
+        let required = schema.remove("required");
+        let required = required.iter().filter_map(Value::as_array).flatten().filter_map(Value::as_str);
+        let required: Vec<String> =
+            required.filter(|name| properties.contains_key(*name)).map(str::to_owned).collect();
         for (name, property) in &mut properties {
             self.counted.properties += 1;
             self.counted.characters += name.chars().count();
@@ -326,10 +321,7 @@ impl Writer {
                 Ok(())
             })?;
         }
-        let required = match self.rules.requires_all {
-            true => properties.keys().cloned().collect(),
-            false => required,
-        };
+        let required = if self.rules.requires_all { properties.keys().cloned().collect() } else { required };
         schema.insert("properties".into(), properties.into());
         schema.insert("required".into(), required.into());
         schema.insert("additionalProperties".into(), false.into());

@@ -240,17 +240,8 @@ impl<P> Catalogue<P> {
         let (plugins, collisions) = by_namespace(plugins);
         let (mut tools, mut plugin_of) = (Vec::new(), Vec::new());
         for (at, plugin) in (0..).zip(plugins.values()) {
-            let access = access_of(plugin);
-            let canary = plugin.canary.as_ref().map(|canary| (&canary.plugin, access_of(&canary.plugin)));
-            for (position, tool) in plugin.descriptor.tools.iter().enumerate() {
-                let index = tools.len();
-                let of_canary = canary.as_ref().and_then(|(plugin, access)| {
-                    let position = plugin.descriptor.tools.iter().position(|other| other.id == tool.id)?;
-                    Some(Arc::new(Tool::new(index, plugin, position, access)))
-                });
-                tools.push(Tool { canary: of_canary, ..Tool::new(index, plugin, position, &access) });
-                plugin_of.push(at);
-            }
+            push_tools(&mut tools, plugin);
+            plugin_of.resize(tools.len(), at);
         }
         let (mut by_name, mut by_original) = (NameTable::default(), BTreeMap::new());
         // A catalogue has far fewer than 2^32 tools.
@@ -353,6 +344,20 @@ impl<P> Catalogue<P> {
 fn access_of<P>(plugin: &Plugin<P>) -> Arc<CallAccess> {
     let asked = Arc::new(plugin.descriptor.capabilities.clone());
     Arc::new(CallAccess::new(asked, Arc::clone(&plugin.granted)))
+}
+
+/// Appends the tools of a plugin, each with its counterpart in the canary.
+fn push_tools<P>(tools: &mut Vec<Tool<P>>, plugin: &Arc<Plugin<P>>) {
+    let access = access_of(plugin);
+    let canary = plugin.canary.as_ref().map(|canary| (&canary.plugin, access_of(&canary.plugin)));
+    for (position, tool) in plugin.descriptor.tools.iter().enumerate() {
+        let index = tools.len();
+        let of_canary = canary.as_ref().and_then(|(plugin, access)| {
+            let position = plugin.descriptor.tools.iter().position(|other| other.id == tool.id)?;
+            Some(Arc::new(Tool::new(index, plugin, position, access)))
+        });
+        tools.push(Tool { canary: of_canary, ..Tool::new(index, plugin, position, &access) });
+    }
 }
 
 type ByNamespace<P> = BTreeMap<Namespace, Arc<Plugin<P>>>;

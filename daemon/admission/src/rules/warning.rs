@@ -47,9 +47,6 @@ pub(super) fn quota_tools(quotas: &[Quota]) -> impl Iterator<Item = (String, &To
 /// Returns warnings about valid entries of a grant that are probably mistakes, for a plugin with these requested
 /// capabilities.
 pub fn grant_warnings(grant: &Grant, asked: &Capabilities) -> Vec<Warning> {
-    let unasked = |path: &str, what: &str| {
-        Warning::new("NO_EFFECT", path, format!("the plugin asks for no {what}, so its calls get none"))
-    };
     let mut warnings: Vec<Warning> = limits_without_effect(&grant.limits, &Limits::CEILING).collect();
     if grant.filesystem > asked.filesystem {
         warnings.push(unasked("/filesystem", "files"));
@@ -75,12 +72,21 @@ pub fn grant_warnings(grant: &Grant, asked: &Capabilities) -> Vec<Warning> {
             }
         });
     }
-    let credentials = grant.credentials.iter().enumerate();
-    warnings.extend(
-        credentials
-            .filter(|(_, provider)| !asked.credentials.contains(provider))
-            .map(|(index, _)| unasked(&format!("/credentials/{index}"), "credential of this provider")),
-    );
+    warnings.extend(credential_warnings(grant, asked));
+    warnings
+}
+
+/// A grant of something that the plugin does not request.
+fn unasked(path: &str, what: &str) -> Warning {
+    Warning::new("NO_EFFECT", path, format!("the plugin asks for no {what}, so its calls get none"))
+}
+
+fn credential_warnings(grant: &Grant, asked: &Capabilities) -> Vec<Warning> {
+    let granted = grant.credentials.iter().enumerate();
+    let mut warnings: Vec<Warning> = granted
+        .filter(|(_, provider)| !asked.credentials.contains(provider))
+        .map(|(index, _)| unasked(&format!("/credentials/{index}"), "credential of this provider"))
+        .collect();
     warnings.extend(asked.credentials.iter().filter(|provider| !grant.credentials.contains(*provider)).map(|provider| {
         let message = format!("the plugin asks for the credential of `{provider}`, which is not granted: its requests go without");
         Warning::new("WITHHELD", "/credentials", message)

@@ -412,6 +412,7 @@ fn condition(error: &ValidationError<'_>, here: &str) -> String {
 /// Describes what a keyword expects, to follow "must be …".
 fn describe_expected(kind: &ValidationErrorKind) -> String {
     use ValidationErrorKind as Kind;
+    let shown = |text: &str| escape_for_display(text, PLACE_CHARS);
     match kind {
         Kind::Type { kind: TypeKind::Single(kind) } => with_article(kind.as_str()),
         Kind::Type { kind: TypeKind::Multiple(kinds) } => {
@@ -429,17 +430,13 @@ fn describe_expected(kind: &ValidationErrorKind) -> String {
         Kind::MultipleOf { multiple_of } => format!("a multiple of {multiple_of}"),
         Kind::MinLength { limit } => format!("a string of at least {limit} characters"),
         Kind::MaxLength { limit } => format!("a string of at most {limit} characters"),
-        Kind::Pattern { pattern } => {
-            format!("a string that matches `{}`", escape_for_display(pattern, PLACE_CHARS))
-        }
-        Kind::Format { format } => {
-            format!("a string in the format `{}`", escape_for_display(format, PLACE_CHARS))
-        }
+        Kind::Pattern { pattern } => format!("a string that matches `{}`", shown(pattern)),
+        Kind::Format { format } => format!("a string in the format `{}`", shown(format)),
         Kind::ContentEncoding { content_encoding } => {
-            format!("a string encoded as `{}`", escape_for_display(content_encoding, PLACE_CHARS))
+            format!("a string encoded as `{}`", shown(content_encoding))
         }
         Kind::ContentMediaType { content_media_type } => {
-            format!("text of type `{}`", escape_for_display(content_media_type, PLACE_CHARS))
+            format!("text of type `{}`", shown(content_media_type))
         }
         Kind::FromUtf8 { .. } => "a string that decodes to UTF-8".to_owned(),
         Kind::MinItems { limit } => format!("an array of at least {limit} items"),
