@@ -5,41 +5,28 @@ use serde_json::value::RawValue;
 use toolgate_api_macros::optional_fields;
 use utoipa::ToSchema;
 
-/// State of an approval.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum ApprovalState {
-    /// Not decided yet.
-    Pending,
-    /// Approved, with uses left.
-    Approved,
-    /// Denied.
-    Denied,
-    /// Approved, with all uses consumed.
-    Used,
-    /// Expired before a decision or the last use.
-    Expired,
-    /// The tool, arguments or rules that it was bound to have changed, or the session ended.
-    Void,
+use crate::words::words;
+
+words! {
+    /// State of an approval.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
+    pub enum ApprovalState {
+        /// Not decided yet.
+        Pending = "pending",
+        /// Approved, with uses left.
+        Approved = "approved",
+        /// Denied.
+        Denied = "denied",
+        /// Approved, with all uses consumed.
+        Used = "used",
+        /// Expired before a decision or the last use.
+        Expired = "expired",
+        /// The tool, arguments or rules that it was bound to have changed, or the session ended.
+        Void = "void",
+    }
 }
 
 impl ApprovalState {
-    /// Every state.
-    pub const ALL: [Self; 6] =
-        [Self::Pending, Self::Approved, Self::Denied, Self::Used, Self::Expired, Self::Void];
-
-    /// The name, as responses and the store have it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Pending => "pending",
-            Self::Approved => "approved",
-            Self::Denied => "denied",
-            Self::Used => "used",
-            Self::Expired => "expired",
-            Self::Void => "void",
-        }
-    }
-
     /// Parses a name.
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|state| state.as_str() == text)

@@ -56,7 +56,7 @@ pub struct Row {
     pub outcome: Option<CallOutcome<'static>>,
     /// The organization's data was deleted: the arguments of the call, the detail of the effect, or the details of the decision
     /// about a call cannot be read any more.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub arguments_deleted: bool,
     /// Number of effects that did not fit into the log.
     pub effects_lost: Option<u64>,
@@ -212,11 +212,6 @@ pub enum Verdict {
     NeedsApproval,
     /// The call is refused.
     Refused,
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
-fn is_false(flag: &bool) -> bool {
-    !flag
 }
 
 fn is_hidden(rule: &str) -> bool {

@@ -118,7 +118,7 @@ pub struct ExportRecord {
     pub hash: Option<Sha256>,
     /// A rule of the platform is hidden from tenants, in this record or shortly before it, and the hashes would confirm guesses
     /// of it. Only in an export of one organization.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub not_provable: bool,
     /// The payload that the hash covers, where it has line breaks; `payload` has spaces for them.
     pub payload_text: Option<String>,
@@ -128,7 +128,7 @@ pub struct ExportRecord {
     /// The detail of an effect, decrypted.
     pub detail: Option<String>,
     /// The organization's data was deleted: arguments or detail cannot be decrypted any more.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub arguments_deleted: bool,
     /// The record itself, byte for byte, but for a hidden rule and line breaks. `sealed` in it is the encrypted form of arguments or detail.
     #[schema(value_type = Value)]
@@ -157,9 +157,4 @@ pub struct ExportEnd {
     /// Hash of the last record that was read, of any organization. Absent where it would confirm guesses of a hidden rule.
     #[schema(value_type = String, pattern = "^[0-9a-f]{64}$")]
     pub hash: Option<Sha256>,
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
-fn is_false(flag: &bool) -> bool {
-    !flag
 }

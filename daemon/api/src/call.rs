@@ -11,36 +11,24 @@ use crate::approval::ApprovalStamp;
 pub use crate::call_usage::CallUsage;
 use crate::content::ContentBlock;
 use crate::error::{Details, ErrorType};
+use crate::words::words;
 
-/// The status of a call, as every dialect writes it. The audit log has a list of its own, with `cancelled`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum CallStatus {
-    /// The tool returned a result.
-    Ok,
-    /// The call was refused, or failed.
-    Error,
-    /// The tool prepared a payload that the client performs.
-    ClientRequired,
-    /// A person must approve the call first.
-    ApprovalRequired,
-    /// The call has not ended.
-    Running,
-    /// The daemon stopped while the call ran.
-    Unknown,
-}
-
-impl CallStatus {
-    /// The name on the wire.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::Error => "error",
-            Self::ClientRequired => "client_required",
-            Self::ApprovalRequired => "approval_required",
-            Self::Running => "running",
-            Self::Unknown => "unknown",
-        }
+words! {
+    /// The status of a call, as every dialect writes it. The audit log has a list of its own, with `cancelled`.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+    pub enum CallStatus {
+        /// The tool returned a result.
+        Ok = "ok",
+        /// The call was refused, or failed.
+        Error = "error",
+        /// The tool prepared a payload that the client performs.
+        ClientRequired = "client_required",
+        /// A person must approve the call first.
+        ApprovalRequired = "approval_required",
+        /// The call has not ended.
+        Running = "running",
+        /// The daemon stopped while the call ran.
+        Unknown = "unknown",
     }
 }
 
@@ -89,7 +77,7 @@ pub struct CallResult<'a> {
     /// Whether guest code started to run.
     pub executed: Executed,
     /// Whether the call ran for an earlier request with the same id, and this is its recorded outcome.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub replayed: bool,
     /// The result, any JSON, if the status is `ok`.
     #[schema(value_type = Value)]
@@ -146,7 +134,7 @@ pub struct CallState<'a> {
     /// Whether guest code started to run.
     pub executed: Executed,
     /// Whether the call ran for an earlier request with the same id, and this is its recorded outcome.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub replayed: bool,
     /// The result, any JSON, if the status is `ok`: for programs, since a provider's message has it as text.
     #[schema(value_type = Value)]
@@ -189,8 +177,4 @@ pub struct NativeAnswer<'a> {
     /// still run, or pass the results to the `model`.
     #[schema(value_type = String, pattern = "^(approval|client|wait|model)$")]
     pub next: Cow<'static, str>,
-}
-
-fn is_false(value: &bool) -> bool {
-    !value
 }

@@ -9,6 +9,7 @@ use crate::consent::{ConsentState, RiskView};
 use crate::descriptor::{Example, Hints};
 use crate::plugin::{CapabilitiesView, HintsState};
 use crate::read::{invalid, visible_json};
+use crate::words::words;
 
 /// A page of the catalogue.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
@@ -87,16 +88,17 @@ pub struct CatalogueEntry {
     pub loaded_ms: u64,
 }
 
-/// The party that answers for a plugin.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum PluginKind {
-    /// The operator: it is built in, or marked `standard` in its grant.
-    Standard,
-    /// The organization, which made or loaded it for itself.
-    Custom,
-    /// Its publisher: an operator loaded it, and does not vouch for it.
-    ThirdParty,
+words! {
+    /// The party that answers for a plugin.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+    pub enum PluginKind {
+        /// The operator: it is built in, or marked `standard` in its grant.
+        Standard = "standard",
+        /// The organization, which made or loaded it for itself.
+        Custom = "custom",
+        /// Its publisher: an operator loaded it, and does not vouch for it.
+        ThirdParty = "third_party",
+    }
 }
 
 /// A tool of an entry.
@@ -196,15 +198,4 @@ pub struct AcceptanceView {
     pub publisher: Option<String>,
     /// The access that it may have, in words.
     pub permissions: Vec<String>,
-}
-
-impl PluginKind {
-    /// The word in documents.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Standard => "standard",
-            Self::Custom => "custom",
-            Self::ThirdParty => "third_party",
-        }
-    }
 }

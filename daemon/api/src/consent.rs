@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::words::words;
+
 /// The risk of a plugin.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = PluginRisk))]
@@ -27,19 +29,20 @@ pub enum RiskLevel {
     High,
 }
 
-/// An organization's consent to a plugin.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum ConsentState {
-    /// The operator vouches for the plugin, the organization made it, or the daemon asks for no consent.
-    NotNeeded,
-    /// The plugin was accepted.
-    Accepted,
-    /// The plugin was not accepted, so no agent has its tools.
-    Missing,
-    /// The plugin was accepted, and now asks for more or has another publisher, so no agent has its tools.
-    Outdated,
+words! {
+    /// An organization's consent to a plugin.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+    pub enum ConsentState {
+        /// The operator vouches for the plugin, the organization made it, or the daemon asks for no consent.
+        NotNeeded = "not_needed",
+        /// The plugin was accepted.
+        Accepted = "accepted",
+        /// The plugin was not accepted, so no agent has its tools.
+        Missing = "missing",
+        /// The plugin was accepted, and now asks for more or has another publisher, so no agent has its tools.
+        Outdated = "outdated",
+    }
 }
 
 impl fmt::Display for RiskLevel {
@@ -56,15 +59,5 @@ impl ConsentState {
     /// Whether agents have no tool of the plugin until the organization accepts it.
     pub fn keeps_out(self) -> bool {
         matches!(self, Self::Missing | Self::Outdated)
-    }
-
-    /// The word in documents.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::NotNeeded => "not_needed",
-            Self::Accepted => "accepted",
-            Self::Missing => "missing",
-            Self::Outdated => "outdated",
-        }
     }
 }

@@ -12,6 +12,7 @@ use zeroize::Zeroizing;
 
 use crate::network::CredentialBinding;
 use crate::read::objects;
+use crate::words::words;
 
 /// A credential with its secret. The valid fields depend on the kind; other fields are refused.
 #[derive(Deserialize, ToSchema)]
@@ -86,36 +87,20 @@ pub struct CredentialRequest {
     pub parameters: Option<BTreeMap<String, String>>,
 }
 
-/// How a credential authenticates a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub enum CredentialKind {
-    /// A key in a header field or a query parameter.
-    #[serde(rename = "api_key")]
-    ApiKey,
-    /// `Authorization: Bearer …`.
-    #[serde(rename = "bearer")]
-    Bearer,
-    /// `Authorization: Basic …`.
-    #[serde(rename = "basic")]
-    Basic,
-    /// OAuth2 client credentials grant (RFC 6749, section 4.4).
-    #[serde(rename = "oauth2_client_credentials")]
-    ClientCredentials,
-    /// OAuth2 authorization code grant (RFC 6749, section 4.1) with PKCE (RFC 7636).
-    #[serde(rename = "oauth2_authorization_code")]
-    AuthorizationCode,
-}
-
-impl CredentialKind {
-    /// The name, as requests have it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::ApiKey => "api_key",
-            Self::Bearer => "bearer",
-            Self::Basic => "basic",
-            Self::ClientCredentials => "oauth2_client_credentials",
-            Self::AuthorizationCode => "oauth2_authorization_code",
-        }
+words! {
+    /// How a credential authenticates a request.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+    pub enum CredentialKind {
+        /// A key in a header field or a query parameter.
+        ApiKey = "api_key",
+        /// `Authorization: Bearer …`.
+        Bearer = "bearer",
+        /// `Authorization: Basic …`.
+        Basic = "basic",
+        /// OAuth2 client credentials grant (RFC 6749, section 4.4).
+        ClientCredentials = "oauth2_client_credentials",
+        /// OAuth2 authorization code grant (RFC 6749, section 4.1) with PKCE (RFC 7636).
+        AuthorizationCode = "oauth2_authorization_code",
     }
 }
 

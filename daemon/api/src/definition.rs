@@ -16,6 +16,7 @@ pub use placement::{Location, Placement, Style};
 use crate::descriptor::{Example, RateLimit};
 use crate::limits::{PLUGIN_TOOLS, TAG_CHARS, TOOL_DESCRIPTION_CHARS, TOOL_LIST_ENTRIES, TOOL_USAGE_CHARS};
 use crate::read::{ReadError, invalid, invalid_at, list_of, parse_string, read, text, texts, word};
+use crate::words::words;
 
 /// Longest name of an action or of a server's tool, in characters. MCP advises 128.
 pub const TOOL_NAME_CHARS: usize = 256;
@@ -105,27 +106,17 @@ pub struct CustomToolDefinition {
     pub commands: Option<Vec<CommandDefinition>>,
 }
 
-/// Source of a custom tool.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum DefinitionKind {
-    /// An HTTP API.
-    #[default]
-    Http,
-    /// A server of the Model Context Protocol.
-    Mcp,
-    /// Commands of the shell.
-    Shell,
-}
-
-impl DefinitionKind {
-    /// The word in documents.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Http => "http",
-            Self::Mcp => "mcp",
-            Self::Shell => "shell",
-        }
+words! {
+    /// Source of a custom tool.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+    pub enum DefinitionKind {
+        /// An HTTP API.
+        #[default]
+        Http = "http",
+        /// A server of the Model Context Protocol.
+        Mcp = "mcp",
+        /// Commands of the shell.
+        Shell = "shell",
     }
 }
 
@@ -292,34 +283,22 @@ pub struct ResultSelector {
     pub file: Option<String>,
 }
 
-/// Methods of actions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "UPPERCASE")]
-#[allow(missing_docs, reason = "RFC 9110 and RFC 5789 describe them")]
-pub enum Method {
-    Get,
-    Head,
-    Post,
-    Put,
-    Patch,
-    Delete,
-    Options,
+words! {
+    /// Methods of actions.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    #[allow(missing_docs, reason = "RFC 9110 and RFC 5789 describe them")]
+    pub enum Method {
+        Get = "GET",
+        Head = "HEAD",
+        Post = "POST",
+        Put = "PUT",
+        Patch = "PATCH",
+        Delete = "DELETE",
+        Options = "OPTIONS",
+    }
 }
 
 impl Method {
-    /// The word in requests.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Get => "GET",
-            Self::Head => "HEAD",
-            Self::Post => "POST",
-            Self::Put => "PUT",
-            Self::Patch => "PATCH",
-            Self::Delete => "DELETE",
-            Self::Options => "OPTIONS",
-        }
-    }
-
     /// Whether its requests change nothing (RFC 9110, 9.2.1).
     pub fn is_safe(self) -> bool {
         matches!(self, Self::Get | Self::Head | Self::Options)

@@ -15,6 +15,7 @@ use crate::read::{
     invalid, list_of, null_is_default, parsed_list, text, texts, visible_json, whole_number, word, words,
 };
 use crate::text::escape_for_display;
+use crate::words::words;
 
 /// Longest JSON pointer to arguments that logs must not show, in characters.
 const POINTER_CHARS: usize = 1_000;
@@ -147,24 +148,15 @@ pub struct RateLimit {
     pub seconds: u32,
 }
 
-/// The place where a call ends (T3).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Mode {
-    /// In the sandbox: the result is final.
-    #[default]
-    Server,
-    /// At the orchestrator's client, which performs a prepared payload.
-    Client,
-}
-
-impl Mode {
-    /// The word in documents.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Server => "server",
-            Self::Client => "client",
-        }
+words! {
+    /// The place where a call ends (T3).
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+    pub enum Mode {
+        /// In the sandbox: the result is final.
+        #[default]
+        Server = "server",
+        /// At the orchestrator's client, which performs a prepared payload.
+        Client = "client",
     }
 }
 

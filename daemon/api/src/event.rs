@@ -8,42 +8,28 @@ use utoipa::ToSchema;
 
 use crate::approval::ApprovalState;
 use crate::error::ErrorType;
+use crate::words::words;
 
-/// The kind of an event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum EventKind {
-    /// A call was attempted.
-    ToolCall,
-    /// The tool reported progress.
-    Progress,
-    /// The call waits for a person, or a person has decided.
-    Approval,
-    /// The tool prepared a payload for the client.
-    Client,
-    /// The call ran, with or without success.
-    ToolResult,
-    /// The call did not run.
-    ToolError,
-    /// An agent sent a message to this one (T12). It has no session, call or tool.
-    Message,
-    /// A session was refused, since its agent has no tools. It has no call and no tool.
-    Error,
-}
-
-impl EventKind {
-    /// The name in a stream.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::ToolCall => "tool_call",
-            Self::Progress => "progress",
-            Self::Approval => "approval",
-            Self::Client => "client",
-            Self::ToolResult => "tool_result",
-            Self::ToolError => "tool_error",
-            Self::Message => "message",
-            Self::Error => "error",
-        }
+words! {
+    /// The kind of an event.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+    pub enum EventKind {
+        /// A call was attempted.
+        ToolCall = "tool_call",
+        /// The tool reported progress.
+        Progress = "progress",
+        /// The call waits for a person, or a person has decided.
+        Approval = "approval",
+        /// The tool prepared a payload for the client.
+        Client = "client",
+        /// The call ran, with or without success.
+        ToolResult = "tool_result",
+        /// The call did not run.
+        ToolError = "tool_error",
+        /// An agent sent a message to this one (T12). It has no session, call or tool.
+        Message = "message",
+        /// A session was refused, since its agent has no tools. It has no call and no tool.
+        Error = "error",
     }
 }
 

@@ -15,6 +15,7 @@ use crate::read::{
     ReadError, check_text, deserialize_parsed, invalid, invalid_at, list_of, parsed_list, pointer,
     read_document, words,
 };
+use crate::words::words;
 
 /// Most entries of a list in a grant.
 const ENTRIES: usize = 256;
@@ -56,23 +57,14 @@ pub struct Capabilities {
     pub unused: Vec<RuntimeImport>,
 }
 
-/// A capability that runtimes of scripting languages import for every program, used or not.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum RuntimeImport {
-    /// Files.
-    Filesystem,
-    /// Requests.
-    Network,
-}
-
-impl RuntimeImport {
-    /// The name of the capability.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Filesystem => "filesystem",
-            Self::Network => "network",
-        }
+words! {
+    /// A capability that runtimes of scripting languages import for every program, used or not.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+    pub enum RuntimeImport {
+        /// Files.
+        Filesystem = "filesystem",
+        /// Requests.
+        Network = "network",
     }
 }
 

@@ -78,5 +78,6 @@ pub mod usage;
 pub mod webhook;
 
 mod nearest;
+mod words;
 
 pub use nearest::nearest;

@@ -14,6 +14,7 @@ use crate::network::{NetworkRule, granted_rules};
 use crate::quota::{Quota, quotas};
 use crate::read::{ReadError, invalid, null_is_default, pointer, read_document, table, text};
 use crate::tools::{ToolList, ToolPattern};
+use crate::words::words;
 
 /// Longest reason of a channel, in characters.
 const REASON_CHARS: usize = 200;
@@ -304,29 +305,19 @@ impl<'de> Deserialize<'de> for Recipients {
     }
 }
 
-/// Which calls of an agent run without a person's approval (G10).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub enum Autonomy {
-    /// The agent can call read-only tools only.
-    DraftOnly,
-    /// Calls of the tools in `require_approval_for` require approval; without that list, calls of every tool that is
-    /// not read-only.
-    #[default]
-    Supervised,
-    /// Calls of the tools in `require_approval_for` require approval; no other call does.
-    Autonomous,
-}
-
-impl Autonomy {
-    /// The word in documents.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::DraftOnly => "draft_only",
-            Self::Supervised => "supervised",
-            Self::Autonomous => "autonomous",
-        }
+words! {
+    /// Which calls of an agent run without a person's approval (G10).
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
+    #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+    pub enum Autonomy {
+        /// The agent can call read-only tools only.
+        DraftOnly = "draft_only",
+        /// Calls of the tools in `require_approval_for` require approval; without that list, calls of every tool that is
+        /// not read-only.
+        #[default]
+        Supervised = "supervised",
+        /// Calls of the tools in `require_approval_for` require approval; no other call does.
+        Autonomous = "autonomous",
     }
 }
 

@@ -8,6 +8,7 @@ use serde::{Deserialize, Deserializer};
 use crate::name::Name;
 use crate::read::{invalid, invalid_at, list_of, null_is_default, whole_number};
 use crate::tools::ToolList;
+use crate::words::words;
 
 /// Most quotas of one policy. A call looks at each.
 const QUOTAS: usize = 32;
@@ -53,41 +54,30 @@ pub struct Quota {
     pub action: QuotaAction,
 }
 
-/// A use that a quota counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub enum Measure {
-    /// Calls.
-    Calls,
-    /// Calls at once. The calls that a script makes run in its place and do not count.
-    Running,
-    /// Guest instructions.
-    Fuel,
-    /// Processor time of guests, in milliseconds.
-    CpuMs,
-    /// Bytes sent and received over the network.
-    EgressBytes,
-    /// Units that the called tools declare as their `cost`.
-    Cost,
+words! {
+    /// A use that a quota counts.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]
+    #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+    pub enum Measure {
+        /// Calls.
+        Calls = "calls",
+        /// Calls at once. The calls that a script makes run in its place and do not count.
+        Running = "running",
+        /// Guest instructions.
+        Fuel = "fuel",
+        /// Processor time of guests, in milliseconds.
+        CpuMs = "cpu_ms",
+        /// Bytes sent and received over the network.
+        EgressBytes = "egress_bytes",
+        /// Units that the called tools declare as their `cost`.
+        Cost = "cost",
+    }
 }
 
 impl Measure {
     /// Whether a call gets what is left of it, up to its own limit.
     pub fn is_bound(self) -> bool {
         matches!(self, Self::Fuel | Self::CpuMs | Self::EgressBytes)
-    }
-
-    /// The word in documents.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Calls => "calls",
-            Self::Running => "running",
-            Self::Fuel => "fuel",
-            Self::CpuMs => "cpu_ms",
-            Self::EgressBytes => "egress_bytes",
-            Self::Cost => "cost",
-        }
     }
 }
 

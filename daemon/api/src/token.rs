@@ -5,42 +5,28 @@ use toolgate_api_macros::optional_fields;
 use utoipa::ToSchema;
 
 use crate::document::DocumentWarning;
+use crate::words::words;
 
-/// Role of a token.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Role {
-    /// All permissions.
-    Operator,
-    /// One organization.
-    Owner,
-    /// Sessions and calls for agents of one organization.
-    Orchestrator,
-    /// The tools of one agent over MCP.
-    Agent,
-    /// Decisions about the approvals of one organization.
-    Approver,
-    /// Read access to the audit log, of one organization or of all.
-    Auditor,
+words! {
+    /// Role of a token.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
+    pub enum Role {
+        /// All permissions.
+        Operator = "operator",
+        /// One organization.
+        Owner = "owner",
+        /// Sessions and calls for agents of one organization.
+        Orchestrator = "orchestrator",
+        /// The tools of one agent over MCP.
+        Agent = "agent",
+        /// Decisions about the approvals of one organization.
+        Approver = "approver",
+        /// Read access to the audit log, of one organization or of all.
+        Auditor = "auditor",
+    }
 }
 
 impl Role {
-    /// Every role.
-    pub const ALL: [Self; 6] =
-        [Self::Operator, Self::Owner, Self::Orchestrator, Self::Agent, Self::Approver, Self::Auditor];
-
-    /// The name, as requests have it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Operator => "operator",
-            Self::Owner => "owner",
-            Self::Orchestrator => "orchestrator",
-            Self::Agent => "agent",
-            Self::Approver => "approver",
-            Self::Auditor => "auditor",
-        }
-    }
-
     /// Parses a name.
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|role| role.as_str() == text)

@@ -5,6 +5,8 @@ use std::fmt::Write as _;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::words::words;
+
 /// Most rows of a report.
 pub const USAGE_ROWS: u32 = 10_000;
 
@@ -49,31 +51,16 @@ pub struct UsageRow {
     pub cost: u64,
 }
 
-/// A property that a report is by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-#[allow(missing_docs, reason = "see `UsageRow`")]
-pub enum UsageBy {
-    Organization,
-    Agent,
-    User,
-    Tool,
-    Day,
-}
-
-impl UsageBy {
-    /// Every property, in the order of the columns.
-    pub const ALL: [Self; 5] = [Self::Organization, Self::Agent, Self::User, Self::Tool, Self::Day];
-
-    /// The word in queries.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Organization => "organization",
-            Self::Agent => "agent",
-            Self::User => "user",
-            Self::Tool => "tool",
-            Self::Day => "day",
-        }
+words! {
+    /// A property that a report is by.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
+    #[allow(missing_docs, reason = "see `UsageRow`")]
+    pub enum UsageBy {
+        Organization = "organization",
+        Agent = "agent",
+        User = "user",
+        Tool = "tool",
+        Day = "day",
     }
 }
 

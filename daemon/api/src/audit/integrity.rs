@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use toolgate_api_macros::optional_fields;
 use utoipa::ToSchema;
 
-use super::{Sha256, is_false};
+use super::Sha256;
 
 /// The findings of a start after a crash. Also recorded in the chain, so that cuts and losses stay known.
 #[optional_fields]
@@ -25,7 +25,7 @@ pub struct Recovery {
     pub unknown: u64,
     /// The folder is a copy of the one that the daemon wrote to: an earlier one that was put back, or one that was made while
     /// a daemon wrote to the original, so that some of its files are later than others.
-    #[serde(skip_serializing_if = "is_false")]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub copied: bool,
 }
 

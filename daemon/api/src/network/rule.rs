@@ -8,6 +8,7 @@ use super::host::HostPattern;
 use super::path::{is_within, validate_rule_path};
 use super::target::{Target, validate_method};
 use crate::read::{invalid_at, list_of, null_is_default, parse_string, parsed_list, whole_number};
+use crate::words::words;
 
 /// A rule for outgoing requests. A request must match every field of the rule.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -100,16 +101,17 @@ pub struct CredentialBinding {
     pub path: Option<String>,
 }
 
-/// The scheme of an outgoing request.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum NetworkScheme {
-    /// With TLS.
-    #[default]
-    Https,
-    /// Without TLS.
-    Http,
+words! {
+    /// The scheme of an outgoing request.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+    #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+    pub enum NetworkScheme {
+        /// With TLS.
+        #[default]
+        Https = "https",
+        /// Without TLS.
+        Http = "http",
+    }
 }
 
 impl NetworkScheme {
@@ -118,14 +120,6 @@ impl NetworkScheme {
         match self {
             Self::Https => 443,
             Self::Http => 80,
-        }
-    }
-
-    /// The scheme of a URL.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Https => "https",
-            Self::Http => "http",
         }
     }
 }
