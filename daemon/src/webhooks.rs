@@ -14,17 +14,15 @@ use std::sync::Arc;
 
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
-use ring::digest::{SHA256, digest};
 use ring::rand::{SecureRandom, SystemRandom};
 use serde::{Deserialize, Serialize};
 use toolgate_api::credential::SecretText;
 use toolgate_api::error::{CallError, ErrorType};
-use toolgate_api::hex;
 use toolgate_api::name::Name;
 use toolgate_api::webhook::{DeliveryView, WebhookEvent, WebhookRequest, WebhookView};
 use toolgate_sandbox::{HostClient, Secret};
 
-use crate::audit::Audit;
+use crate::audit::{Audit, sha256};
 use crate::credentials::Credentials;
 use crate::identifier;
 use crate::store::{DELIVERY_PENDING, DeliveryRow, SealedText, Store, StoreError, WebhookRow};
@@ -225,7 +223,7 @@ fn random_text() -> Result<String, CallError> {
 
 /// The SHA-256 of a token in hexadecimal digits. A slow hash would add nothing, since tokens are not guessable.
 fn token_hash(token: &str) -> String {
-    hex::encode(digest(&SHA256, token.as_bytes()).as_ref())
+    sha256(token.as_bytes()).to_string()
 }
 
 #[cfg(test)]

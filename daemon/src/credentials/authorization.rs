@@ -11,7 +11,6 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use ring::digest::{SHA256, digest};
 use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 use toolgate_admission::Unusable;
@@ -27,6 +26,7 @@ use super::refresh::RefreshDetails;
 use super::snapshot::Credential;
 use super::token_response::TokenFailure;
 use super::{CredentialRefusal, Credentials};
+use crate::audit::{Sha256, sha256};
 
 /// Time for the user's consent.
 const FLOW_MS: u64 = 10 * 60 * 1_000;
@@ -89,7 +89,7 @@ impl PendingFlow {
 
 /// Pending flows by the hash of their `state`, so that the time of a lookup reveals nothing about other states.
 #[derive(Default)]
-pub(super) struct PendingFlows(Mutex<HashMap<[u8; 32], PendingFlow>>);
+pub(super) struct PendingFlows(Mutex<HashMap<Sha256, PendingFlow>>);
 
 impl PendingFlows {
     /// Adds a flow, in place of another one for the same credential.
@@ -105,23 +105,17 @@ impl PendingFlows {
             )
             .with_retry_after_ms(60_000));
         }
-        flows.insert(hash(state), flow);
+        flows.insert(sha256(state.as_bytes()), flow);
         Ok(())
     }
 
     fn take(&self, state: &str, organization: Option<&str>, now_ms: u64) -> Option<PendingFlow> {
         let mut flows = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        flows.remove(&hash(state)).filter(|flow| {
+        flows.remove(&sha256(state.as_bytes())).filter(|flow| {
             let expected = flow.has_own_redirect.then_some(flow.organization.as_str());
             flow.expires_ms > now_ms && !flow.revoked.is_cancelled() && organization == expected
         })
     }
-}
-
-fn hash(state: &str) -> [u8; 32] {
-    let mut hash = [0; 32];
-    hash.copy_from_slice(digest(&SHA256, state.as_bytes()).as_ref());
-    hash
 }
 
 impl Credentials {

@@ -8,7 +8,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use ring::digest;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use toolgate_api::error::{CallError, ErrorType};
@@ -17,6 +16,7 @@ use toolgate_api::token::Role;
 use super::caller::Caller;
 use super::issuer_keys::{IssuerKeys, NoKey};
 use super::jwt::{Expected, InvalidToken, UnverifiedToken, display_text};
+use crate::audit::sha256;
 use crate::config::OauthSection;
 use crate::credentials::TokenClient;
 
@@ -80,8 +80,7 @@ impl AccessTokens {
     ///
     /// `UNAUTHENTICATED` with the reason, `FORBIDDEN` without the scopes, `UNAVAILABLE` before the issuer's keys were fetched.
     pub async fn authenticate(&self, text: &str, now_ms: u64) -> Result<Arc<Caller>, CallError> {
-        let mut hash = [0; 32];
-        hash.copy_from_slice(digest::digest(&digest::SHA256, text.as_bytes()).as_ref());
+        let hash = sha256(text.as_bytes()).0;
         if let Some(caller) = self.find_verified(&hash, now_ms) {
             return Ok(caller);
         }

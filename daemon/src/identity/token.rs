@@ -8,9 +8,10 @@ use std::hint::black_box;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use ring::digest;
 use ring::rand::{SecureRandom, SystemRandom};
 use toolgate_api::hex;
+
+use crate::audit::sha256;
 
 const PREFIX: &str = "tg_";
 const ID_BYTES: usize = 8;
@@ -57,9 +58,7 @@ impl Secret {
     }
 
     pub fn hash(&self) -> TokenHash {
-        let mut hash = [0; 32];
-        hash.copy_from_slice(digest::digest(&digest::SHA256, &self.bytes).as_ref());
-        TokenHash(hash)
+        TokenHash(sha256(&self.bytes).0)
     }
 }
 

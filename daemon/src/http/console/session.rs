@@ -8,7 +8,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
-use ring::digest::{SHA256, digest};
 use ring::hmac;
 use ring::rand::{SecureRandom, SystemRandom};
 use tokio_util::sync::CancellationToken;
@@ -17,6 +16,7 @@ use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::hex;
 use toolgate_api::name::Name;
 
+use crate::audit::sha256;
 use crate::config::Config;
 use crate::identity::Caller;
 use crate::registry::Registry;
@@ -267,9 +267,7 @@ fn cookie_value<'a>(cookies: impl Iterator<Item = &'a str>, name: &str) -> Optio
 }
 
 fn hash_of(cookie: &str) -> SessionHash {
-    let mut hash = [0; 32];
-    hash.copy_from_slice(digest(&SHA256, cookie.as_bytes()).as_ref());
-    hash
+    sha256(cookie.as_bytes()).0
 }
 
 fn random() -> Result<[u8; RANDOM_BYTES], CallError> {
