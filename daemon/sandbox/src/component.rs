@@ -135,20 +135,7 @@ impl Sandbox {
         };
         let engine = component.engine().clone();
         let kind = component.component_type();
-        let mut needs = BTreeSet::new();
-        for (name, item) in kind.imports(&engine) {
-            if !matches!(item.ty, ComponentItem::ComponentInstance(_)) {
-                return Err(LoadError::import(
-                    name,
-                    format!("the component imports `{name}`, which is not an interface"),
-                    "build it against the plugin contract",
-                ));
-            }
-            match classify(name)? {
-                ImportClass::Granted(kind) => drop(needs.insert(kind)),
-                ImportClass::Always | ImportClass::Denied => {}
-            }
-        }
+        let needs = needs_of(&kind, &engine)?;
         let linked = linker.instantiate_pre(&component)?;
         let linked = match Functions::read(&component, &engine)? {
             Some(functions) => {
@@ -167,6 +154,25 @@ impl Sandbox {
         component.initialize_copy_on_write_image()?;
         Ok(Component(Arc::new(Loaded { linked, engine, needs })))
     }
+}
+
+/// Returns the capabilities that the imports of a component need.
+fn needs_of(kind: &types::Component, engine: &Engine) -> Result<BTreeSet<GrantKind>, LoadError> {
+    let mut needs = BTreeSet::new();
+    for (name, item) in kind.imports(engine) {
+        if !matches!(item.ty, ComponentItem::ComponentInstance(_)) {
+            return Err(LoadError::import(
+                name,
+                format!("the component imports `{name}`, which is not an interface"),
+                "build it against the plugin contract",
+            ));
+        }
+        match classify(name)? {
+            ImportClass::Granted(kind) => drop(needs.insert(kind)),
+            ImportClass::Always | ImportClass::Denied => {}
+        }
+    }
+    Ok(needs)
 }
 
 fn with_contract(

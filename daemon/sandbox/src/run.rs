@@ -149,27 +149,16 @@ impl Sandbox {
         let stop = StopConditions { deadline: context.deadline, stop: future::pending() };
         let ticks = self.inner.ticks.clone();
         let state = CallState::new(context, &DESCRIBE_LIMITS, &Arc::default(), "", definition, ticks);
+        let result_bytes = saturating_usize(DESCRIBE_LIMITS.host_call_bytes);
+        let store = new_store(component.engine(), state, &DESCRIBE_LIMITS, result_bytes);
         let finished = self
-            .enter(
-                component,
-                &DESCRIBE_LIMITS,
-                stop,
-                new_store(
-                    component.engine(),
-                    state,
-                    &DESCRIBE_LIMITS,
-                    saturating_usize(DESCRIBE_LIMITS.host_call_bytes),
-                ),
-                async |instance, store| match instance {
-                    Instance::Contract(plugin) => {
-                        let described = plugin.toolgate_plugin_tools().call_describe(store).await?;
-                        Ok(described.map(Outcome::Output))
-                    }
-                    Instance::Functions(..) => {
-                        Err(wasmtime::format_err!("functions do not describe themselves"))
-                    }
-                },
-            )
+            .enter(component, &DESCRIBE_LIMITS, stop, store, async |instance, store| match instance {
+                Instance::Contract(plugin) => {
+                    let described = plugin.toolgate_plugin_tools().call_describe(store).await?;
+                    Ok(described.map(Outcome::Output))
+                }
+                Instance::Functions(..) => Err(wasmtime::format_err!("functions do not describe themselves")),
+            })
             .await;
         match finished.outcome {
             Ok(Output::Result(json) | Output::Client(json))
@@ -221,23 +210,32 @@ impl Sandbox {
         let fuel = store.get_fuel().ok();
         // A component can compute during instantiation.
         executed |= fuel.is_some_and(|left| left < limits.fuel);
-        let outcome = match ended {
-            Ok(Ok(Ok(Outcome::Output(json)))) => Ok(Output::Result(json)),
-            Ok(Ok(Ok(Outcome::Client(json)))) => Ok(Output::Client(json)),
-            Ok(Ok(Err(failure))) => Err(plugin_failure(failure, &store, limits)),
-            Ok(Err(error)) => {
-                let calls = &mut store.data_mut().host_calls;
-                calls.last_failed = fuel.is_some() && calls.fuel_at_return == fuel;
-                Err(trap::explain(&error, store.data(), limits))
-            }
-            Err(stopped) => Err(stopped),
-        };
+        let outcome = ended.and_then(|ended| guest_outcome(ended, fuel, &mut store, limits));
         let (finished, store) = finish(store, outcome, executed, limits, began);
         let cpu_us = u64::try_from(slice.cpu_time().as_micros()).unwrap_or(u64::MAX);
         let usage = Usage { cpu_us, ..finished.usage };
         let finished = FinishedCall { instance, usage, ..finished };
         reset(store, finished.usage.memory_bytes).await;
         finished
+    }
+}
+
+/// Maps what a guest returned. `fuel` is what it left.
+fn guest_outcome(
+    ended: wasmtime::Result<Result<Outcome, Failure>>,
+    fuel: Option<u64>,
+    store: &mut Store<CallState>,
+    limits: &Limits,
+) -> Result<Output, CallError> {
+    match ended {
+        Ok(Ok(Outcome::Output(json))) => Ok(Output::Result(json)),
+        Ok(Ok(Outcome::Client(json))) => Ok(Output::Client(json)),
+        Ok(Err(failure)) => Err(plugin_failure(failure, store, limits)),
+        Err(error) => {
+            let calls = &mut store.data_mut().host_calls;
+            calls.last_failed = fuel.is_some() && calls.fuel_at_return == fuel;
+            Err(trap::explain(&error, store.data(), limits))
+        }
     }
 }
 

@@ -73,12 +73,11 @@ impl Sender {
             Error::HttpRequestDenied
         })?;
         let identity = credentials.identity();
-        let (replay, request) = match credentials.is_renewable {
-            true => {
-                let (replay, request) = Replay::of(request);
-                (Some(replay), request)
-            }
-            false => (None, request),
+        let (replay, request) = if credentials.is_renewable {
+            let (replay, request) = Replay::of(request);
+            (Some(replay), request)
+        } else {
+            (None, request)
         };
         let sent = self.send_once(permitted.clone(), request, options, credentials).await?;
         let Some(identity) = identity.filter(|_| sent.status() == StatusCode::UNAUTHORIZED) else {
@@ -206,14 +205,10 @@ impl Sender {
         }
         let mut query = target.query().map(|query| Zeroizing::new(query.to_owned()));
         if let Some(injection) = injection {
-            let conflict =
-                injection.apply(&mut parts.headers, &mut query).map_err(|_| Error::ConfigurationError)?;
-            if let Some(conflict) = conflict {
-                let detail = format!(
-                    "{target}: the tool set the {} of credential {}",
-                    conflict.0,
-                    injection.credential()
-                );
+            let conflict = injection.apply(&mut parts.headers, &mut query);
+            if let Some(conflict) = conflict.map_err(|_| Error::ConfigurationError)? {
+                let credential = injection.credential();
+                let detail = format!("{target}: the tool set the {} of credential {credential}", conflict.0);
                 self.record.add_effect("credential_displaced", detail);
             }
         }

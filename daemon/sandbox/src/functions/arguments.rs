@@ -47,41 +47,25 @@ fn to_value(shape: &Shape, value: &Value) -> Result<Val> {
         Shape::Integer(kind) => integer(*kind, value)?,
         Shape::Float32 => Val::Float32(single(value)?),
         Shape::Float64 => Val::Float64(value.as_f64().ok_or_else(|| Mismatch::new("a number", value))?),
-        Shape::Char => {
-            let mut letters = as_text(value)?.chars();
-            match (letters.next(), letters.next()) {
-                (Some(letter), None) => Val::Char(letter),
-                _ => return Err(Mismatch::new("one character", value)),
-            }
-        }
+        Shape::Char => Val::Char(character(value)?),
         Shape::String => Val::String(as_text(value)?.to_owned()),
         Shape::List(item) => Val::List(items(as_array(value)?, std::iter::repeat(&**item))?),
         Shape::Tuple(shapes) if as_array(value)?.len() == shapes.len() => {
             Val::Tuple(items(as_array(value)?, shapes.iter())?)
         }
         Shape::Tuple(shapes) => return Err(Mismatch::new(&format!("{} items", shapes.len()), value)),
-        Shape::Record(fields) => {
-            let object = as_object(value)?;
-            let converted =
-                fields.iter().map(|(name, shape)| Ok((String::from(&**name), field(name, shape, object)?)));
-            Val::Record(converted.collect::<Result<_>>()?)
-        }
+        Shape::Record(fields) => Val::Record(record(fields, as_object(value)?)?),
         Shape::Variant(cases) => {
             let (tag, payload) = read_tag(value)?;
-            let (name, shape) = cases
-                .iter()
-                .find(|(name, _)| **name == *tag)
-                .ok_or_else(|| Mismatch::new("a known `tag`", value))?;
+            let case = cases.iter().find(|(name, _)| **name == *tag);
+            let (name, shape) = case.ok_or_else(|| Mismatch::new("a known `tag`", value))?;
             Val::Variant(String::from(&**name), payload_of(shape.as_ref(), payload)?)
         }
-        Shape::Result(ok, err) => {
-            let (tag, payload) = read_tag(value)?;
-            Val::Result(match tag {
-                "ok" => Ok(payload_of(ok.as_deref(), payload)?),
-                "err" => Err(payload_of(err.as_deref(), payload)?),
-                _ => return Err(Mismatch::new("the `tag` `ok` or `err`", value)),
-            })
-        }
+        Shape::Result(ok, err) => Val::Result(match read_tag(value)? {
+            ("ok", payload) => Ok(payload_of(ok.as_deref(), payload)?),
+            ("err", payload) => Err(payload_of(err.as_deref(), payload)?),
+            _ => return Err(Mismatch::new("the `tag` `ok` or `err`", value)),
+        }),
         Shape::Enum(names) => Val::Enum(name_in(names, value)?),
         Shape::Flags(names) => {
             Val::Flags(as_array(value)?.iter().map(|name| name_in(names, name)).collect::<Result<_>>()?)
@@ -94,6 +78,10 @@ fn to_value(shape: &Shape, value: &Value) -> Result<Val> {
             })),
         }),
     })
+}
+
+fn record(fields: &[(Box<str>, Shape)], object: &Map<String, Value>) -> Result<Vec<(String, Val)>> {
+    fields.iter().map(|(name, shape)| Ok((String::from(&**name), field(name, shape, object)?))).collect()
 }
 
 fn field(name: &str, shape: &Shape, object: &Map<String, Value>) -> Result<Val> {
@@ -155,6 +143,14 @@ fn integer(kind: Integer, value: &Value) -> Result<Val> {
         Integer::U64 => number.try_into().map(Val::U64),
     };
     value.map_err(|_| wrong())
+}
+
+fn character(value: &Value) -> Result<char> {
+    let mut letters = as_text(value)?.chars();
+    match (letters.next(), letters.next()) {
+        (Some(letter), None) => Ok(letter),
+        _ => Err(Mismatch::new("one character", value)),
+    }
 }
 
 fn single(value: &Value) -> Result<f32> {

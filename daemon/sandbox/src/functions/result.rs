@@ -59,18 +59,7 @@ fn write_value(to: &mut LimitedText, value: &Val) -> io::Result<()> {
         Val::String(value) | Val::Enum(value) => write_text(to, value),
         Val::List(items) | Val::Tuple(items) => write_array(to, items, write_value),
         Val::Flags(names) => write_array(to, names, |to, name| write_text(to, name)),
-        Val::Record(fields) => {
-            to.write_all(b"{")?;
-            for (at, (name, value)) in fields.iter().enumerate() {
-                if at > 0 {
-                    to.write_all(b",")?;
-                }
-                write_text(to, name)?;
-                to.write_all(b":")?;
-                write_value(to, value)?;
-            }
-            to.write_all(b"}")
-        }
+        Val::Record(fields) => write_record(to, fields),
         Val::Variant(tag, payload) => write_case(to, tag, payload.as_deref()),
         Val::Result(Ok(payload)) => write_case(to, "ok", payload.as_deref()),
         Val::Result(Err(payload)) => write_case(to, "err", payload.as_deref()),
@@ -84,6 +73,19 @@ fn write_value(to: &mut LimitedText, value: &Val) -> io::Result<()> {
         // No function with such a type is a tool.
         _ => Err(io::ErrorKind::InvalidData.into()),
     }
+}
+
+fn write_record(to: &mut LimitedText, fields: &[(String, Val)]) -> io::Result<()> {
+    to.write_all(b"{")?;
+    for (at, (name, value)) in fields.iter().enumerate() {
+        if at > 0 {
+            to.write_all(b",")?;
+        }
+        write_text(to, name)?;
+        to.write_all(b":")?;
+        write_value(to, value)?;
+    }
+    to.write_all(b"}")
 }
 
 fn write_array<T>(

@@ -117,12 +117,8 @@ impl ShapeReader {
             Type::String => Shape::String,
             Type::List(list) => Shape::List(Box::new(self.read(&list.ty())?)),
             Type::Record(record) => {
-                let fields = record.fields();
-                Shape::Record(
-                    fields
-                        .map(|field| Ok((field.name.into(), self.read(&field.ty)?)))
-                        .collect::<Result<_, String>>()?,
-                )
+                let fields = record.fields().map(|field| Ok((field.name.into(), self.read(&field.ty)?)));
+                Shape::Record(fields.collect::<Result<_, String>>()?)
             }
             Type::Tuple(tuple) => {
                 Shape::Tuple(tuple.types().map(|kind| self.read(&kind)).collect::<Result<_, _>>()?)

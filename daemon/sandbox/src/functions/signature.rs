@@ -49,14 +49,11 @@ fn write_shape(to: &mut String, shape: &Shape) -> fmt::Result {
         Shape::Variant(cases) => {
             to.write_str("variant { ")?;
             for (at, (name, payload)) in cases.iter().enumerate() {
-                to.write_str(if at > 0 { ", " } else { "" })?;
-                match payload {
-                    None => to.write_str(name)?,
-                    Some(payload) => {
-                        write!(to, "{name}(")?;
-                        write_shape(to, payload)?;
-                        to.write_char(')')?;
-                    }
+                write!(to, "{}{name}", if at > 0 { ", " } else { "" })?;
+                if let Some(payload) = payload {
+                    to.write_char('(')?;
+                    write_shape(to, payload)?;
+                    to.write_char(')')?;
                 }
             }
             to.write_str(" }")
