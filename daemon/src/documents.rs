@@ -165,8 +165,8 @@ pub enum PreconditionResult {
 }
 
 /// Returns the view of a warning.
-pub fn warning_view(Warning { code, path, message, nearest, .. }: Warning) -> DocumentWarning {
-    DocumentWarning { code: code.into(), path, message, nearest }
+pub fn warning_view(Warning { code, path, message, nearest, unresolved }: Warning) -> DocumentWarning {
+    DocumentWarning { code: code.into(), path, message, nearest, tool: unresolved }
 }
 
 /// Validates the lengths. Stored documents are not validated again.

@@ -6,6 +6,8 @@ use serde::{Deserialize, Serialize};
 use toolgate_api_macros::optional_fields;
 use utoipa::ToSchema;
 
+use crate::tools::ToolPattern;
+
 /// An entry in a list of documents. The daemon returns the document as it was sent.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct DocumentEntry<T> {
@@ -46,6 +48,10 @@ pub struct DocumentWarning {
     pub message: String,
     /// The nearest known name, which was probably intended.
     pub nearest: Option<String>,
+    /// The entry of a list of tools that no loaded tool answers to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false, example = "crm/*")]
+    pub tool: Option<ToolPattern>,
 }
 
 /// The body of `/v1/orgs/{org}`.

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use toolgate_api::document::DocumentWarning;
 use toolgate_api::error::ErrorType;
 use toolgate_api::policy_diff::Preview;
+use toolgate_api::tools::ToolPattern;
 use toolgate_api::webhook::WebhookList;
 
 use super::super::client::{Client, ClientError, RequestBuilder, escape};
@@ -98,15 +99,18 @@ impl Plan {
         mut warnings: Vec<DocumentWarning>,
     ) -> Vec<DocumentWarning> {
         let documents = self.changes.iter().map(|change| &change.document);
-        let later: Vec<String> = documents
+        let later: Vec<&str> = documents
             .filter(|other| other.kind == Kind::Tool && other.organization == document.organization)
             .filter(|other| document.kind < other.kind)
-            .filter_map(|other| Some(format!("`{}/", other.path.rsplit('/').next()?)))
+            .filter_map(|other| other.path.rsplit('/').next())
             .collect();
-        warnings.retain(|warning| match &*warning.code {
-            "UNRESOLVED_TOOL" => !later.iter().any(|tools| warning.message.contains(tools)),
-            "NO_TOOLS" => later.is_empty(),
-            _ => true,
+        warnings.retain(|warning| {
+            let namespace = warning.tool.as_ref().and_then(ToolPattern::namespace);
+            match &*warning.code {
+                "UNRESOLVED_TOOL" => !namespace.is_some_and(|namespace| later.contains(&namespace.as_str())),
+                "NO_TOOLS" => later.is_empty(),
+                _ => true,
+            }
         });
         warnings
     }

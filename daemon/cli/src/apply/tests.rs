@@ -251,12 +251,15 @@ fn answers_to_checks() -> Vec<Canned> {
 
 #[tokio::test]
 async fn a_tool_is_written_after_its_grant_and_the_policy_that_names_it() {
-    let unresolved = json!({"code": "UNRESOLVED_TOOL", "path": "/enabled/0", "message": "no loaded tool answers to `shop/*`"});
-    let other = json!({"code": "UNRESOLVED_TOOL", "path": "/enabled/1", "message": "no loaded tool answers to `shup/*`"});
-    let misspelt = json!({"code": "UNRESOLVED_TOOL", "path": "/enabled/2", "message": "no loaded tool answers to `shop/serch`"});
+    let unresolved = |entry: usize, tool: &str| {
+        let message = format!("no loaded tool answers to `{tool}`");
+        json!({"code": "UNRESOLVED_TOOL", "path": format!("/enabled/{entry}"), "message": message, "tool": tool})
+    };
+    let (known, other, misspelt) =
+        (unresolved(0, "shop/*"), unresolved(1, "shup/*"), unresolved(2, "shop/serch"));
     let mut answers = answers_to_checks();
     answers.push(Canned::json(201, json!({"warnings": []})).with_etag("\"4\""));
-    let before = json!({"warnings": [unresolved, other, misspelt]});
+    let before = json!({"warnings": [known, other, misspelt]});
     answers.push(Canned::json(200, before).with_etag("\"5\""));
     answers.push(Canned::json(201, json!({})).with_etag("\"6\""));
     answers.push(Canned::json(200, json!({"warnings": [other, misspelt]})));
