@@ -1,20 +1,19 @@
 //! `toolgate agent`: manages the agents of an organization.
 
+use clap::Subcommand;
 use clap::builder::PossibleValuesParser;
-use clap::{Args, Subcommand};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use toolgate_api::document::{DocumentAccepted, DocumentEntry};
 
 use super::client::{Client, escape};
 use super::document::{self, document_from};
-use super::failure::Failure;
+use super::failure::Result;
 use super::history::{self, HistoryOptions, RollbackOptions};
 use super::policy::LayerName;
 use super::print::{Printer, cell};
-use super::remote::Remote;
 
-const EXAMPLES: &str = "\
+pub const EXAMPLES: &str = "\
 Examples:
   toolgate agent put acme/bot --enabled 'files/*' --enabled arithmetic/evaluate
   toolgate agent put acme/bot --profile support --autonomy autonomous
@@ -24,15 +23,6 @@ Examples:
   toolgate agent history acme/bot
   toolgate agent rollback acme/bot --to 17
   toolgate agent delete acme/bot";
-
-#[derive(Args)]
-#[command(after_help = EXAMPLES)]
-pub struct AgentOptions {
-    #[command(flatten)]
-    pub remote: Remote,
-    #[command(subcommand)]
-    pub command: AgentCommand,
-}
 
 #[derive(Subcommand)]
 pub enum AgentCommand {
@@ -123,7 +113,7 @@ pub fn parse_agent(text: &str) -> Result<AgentName, String> {
     }
 }
 
-pub async fn run(command: AgentCommand, client: &Client, printer: &mut Printer<'_>) -> Result<(), Failure> {
+pub async fn run(command: AgentCommand, client: &Client, printer: &mut Printer<'_>) -> Result {
     match command {
         AgentCommand::Put { agent, file, enabled, disabled, profile, subtype, autonomy } => {
             let named = NamedFields { enabled, disabled, profile, subtype, autonomy };
@@ -217,7 +207,7 @@ async fn put(
     printer: &mut Printer<'_>,
     agent: &AgentName,
     body: impl FnOnce(Option<&Value>) -> String,
-) -> Result<(), Failure> {
+) -> Result {
     let accepted: DocumentAccepted = document::put::<Value, _>(client, &path(agent), body).await?.body;
     document::warn(printer, &accepted.warnings)?;
     Ok(printer.result(&accepted, &format!("agent `{agent}` is set"))?)

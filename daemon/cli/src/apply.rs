@@ -15,10 +15,9 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::client::Client;
-use super::failure::Failure;
+use super::failure::{Failure, Result};
 use super::plugin::asks;
 use super::print::Printer;
-use super::remote::Remote;
 use plan::{Change, Deletion, Plan};
 
 const EXAMPLES: &str = "\
@@ -27,16 +26,8 @@ Examples:
   toolgate apply -f policies
   toolgate apply -f policies --prune --yes             also delete what the folder does not have";
 
-#[derive(Args)]
-#[command(after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\n{}", folder::LAYOUT))]
-pub struct ApplyOptions {
-    #[command(flatten)]
-    pub remote: Remote,
-    #[command(flatten)]
-    pub folder: FolderOptions,
-}
-
 #[derive(Args, Clone, Debug)]
+#[command(after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\n{}", folder::LAYOUT))]
 pub struct FolderOptions {
     /// The folder; `--help` shows its files
     #[arg(short = 'f', long = "folder", value_name = "DIR")]
@@ -52,8 +43,8 @@ pub struct FolderOptions {
     prune: bool,
 }
 
-pub async fn run(options: &FolderOptions, client: &Client, printer: &mut Printer<'_>) -> Result<(), Failure> {
-    let folder = read_folder(options, printer)?;
+pub async fn run(options: FolderOptions, client: &Client, printer: &mut Printer<'_>) -> Result {
+    let folder = read_folder(&options, printer)?;
     let plan = Plan::read(client, folder, options.prune).await?;
     plan.check(client, printer).await?;
     if !printer.is_json() {
@@ -76,7 +67,7 @@ pub async fn run(options: &FolderOptions, client: &Client, printer: &mut Printer
 }
 
 /// Reads the folder; a single wrong file ends the command before anything is sent.
-fn read_folder(options: &FolderOptions, printer: &mut Printer<'_>) -> Result<folder::Folder, Failure> {
+fn read_folder(options: &FolderOptions, printer: &mut Printer<'_>) -> Result<folder::Folder> {
     if !options.folder.is_dir() {
         return Err(Failure::wrong_usage(
             format!("`{}` is not a folder", options.folder.display()),
@@ -100,7 +91,7 @@ fn read_folder(options: &FolderOptions, printer: &mut Printer<'_>) -> Result<fol
     }
 }
 
-fn show(plan: &Plan, printer: &mut Printer<'_>) -> Result<(), Failure> {
+fn show(plan: &Plan, printer: &mut Printer<'_>) -> Result {
     for change in &plan.changes {
         printer.line(&format!("{} {}", change.verb(), change.document.label))?;
         for line in change.differences() {
@@ -116,13 +107,7 @@ fn show(plan: &Plan, printer: &mut Printer<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-fn finish(
-    plan: &Plan,
-    applied: bool,
-    notes: &[String],
-    line: &str,
-    printer: &mut Printer<'_>,
-) -> Result<(), Failure> {
+fn finish(plan: &Plan, applied: bool, notes: &[String], line: &str, printer: &mut Printer<'_>) -> Result {
     let change = |change: &Change| json!({"document": change.document.label, "change": change.verb(), "differences": change.differences()});
     let deletion = |deletion: &Deletion| json!({"document": deletion.label, "change": "delete"});
     let changes: Vec<Value> =

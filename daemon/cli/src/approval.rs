@@ -12,12 +12,11 @@ use toolgate_api::approval::{ApprovalState, ApprovalView, Choice, DecisionReques
 use super::audit::now_ms;
 use super::client::{Client, escape};
 use super::document::{arguments_from, query};
-use super::failure::Failure;
+use super::failure::{Failure, Result};
 use super::print::{Printer, time_from, time_text};
-use super::remote::Remote;
 use super::watch::{WatchOptions, repeat};
 
-const EXAMPLES: &str = "\
+pub const EXAMPLES: &str = "\
 Examples:
   toolgate approval list --organization acme --state pending
   toolgate approval list --state pending --watch
@@ -28,15 +27,6 @@ Examples:
   toolgate approval deny a_… --reason 'wrong customer'
 
 A token cannot decide about calls of a session that it opened.";
-
-#[derive(Args)]
-#[command(after_help = EXAMPLES)]
-pub struct ApprovalOptions {
-    #[command(flatten)]
-    pub remote: Remote,
-    #[command(subcommand)]
-    pub command: ApprovalCommand,
-}
 
 #[derive(Subcommand)]
 pub enum ApprovalCommand {
@@ -92,11 +82,7 @@ pub struct Approve {
     arguments_instead: Option<String>,
 }
 
-pub async fn run(
-    command: ApprovalCommand,
-    client: &Client,
-    printer: &mut Printer<'_>,
-) -> Result<(), Failure> {
+pub async fn run(command: ApprovalCommand, client: &Client, printer: &mut Printer<'_>) -> Result {
     match command {
         ApprovalCommand::List { organization, state, watch } => {
             let query = query(&[("organization", organization.as_deref()), ("state", state.as_deref())]);
@@ -137,7 +123,7 @@ fn row(approval: &ApprovalView) -> [String; 6] {
 }
 
 /// Prints an approval: first the call, then its origin, then its state.
-fn show(printer: &mut Printer<'_>, approval: &ApprovalView) -> Result<(), Failure> {
+fn show(printer: &mut Printer<'_>, approval: &ApprovalView) -> Result {
     if printer.is_json() {
         return Ok(printer.json(approval)?);
     }
@@ -168,7 +154,7 @@ fn show(printer: &mut Printer<'_>, approval: &ApprovalView) -> Result<(), Failur
     ])?)
 }
 
-async fn approve(client: &Client, printer: &mut Printer<'_>, options: Approve) -> Result<(), Failure> {
+async fn approve(client: &Client, printer: &mut Printer<'_>, options: Approve) -> Result {
     let arguments = options.arguments.as_deref().map(shape).transpose()?;
     let arguments_instead = options.arguments_instead.as_deref().map(shape).transpose()?;
     let ends_ms = options.expires_in.map(|seconds| now_ms().saturating_add(seconds.saturating_mul(1000)));
@@ -193,7 +179,7 @@ async fn approve(client: &Client, printer: &mut Printer<'_>, options: Approve) -
 }
 
 /// Parses the arguments that may vary. The daemon, which knows the arguments, validates the schemas.
-fn shape(word: &str) -> Result<Box<RawValue>, Failure> {
+fn shape(word: &str) -> Result<Box<RawValue>> {
     RawValue::from_string(arguments_from(word)?).map_err(|error| {
         Failure::wrong_usage(
             format!("the shape of the arguments is not JSON: {error}"),
@@ -208,7 +194,7 @@ async fn decide(
     id: &str,
     request: &DecisionRequest,
     outcome: impl FnOnce(&ApprovalView) -> String,
-) -> Result<(), Failure> {
+) -> Result {
     let approval: ApprovalView = client.post(&path(id)).json(request).send().await?.body;
     Ok(printer.result(&approval, &format!("approval `{id}` is {}", outcome(&approval)))?)
 }

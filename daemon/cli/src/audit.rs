@@ -15,11 +15,10 @@ use toolgate_api::error::ErrorType;
 
 use super::client::Client;
 use super::document::query;
-use super::failure::Failure;
+use super::failure::{Failure, Result};
 use super::print::{Printer, time_from, time_text, word};
-use super::remote::Remote;
 
-const EXAMPLES: &str = "\
+pub const EXAMPLES: &str = "\
 Examples:
   toolgate audit search --organization acme --status error --since 2h
   toolgate audit search --tool files/write --limit 500 --json
@@ -27,15 +26,6 @@ Examples:
   toolgate audit export --out /var/backups/toolgate-audit
   toolgate audit verify
   toolgate audit verify --file /var/backups/toolgate-audit";
-
-#[derive(Args)]
-#[command(after_help = EXAMPLES)]
-pub struct AuditOptions {
-    #[command(flatten)]
-    pub remote: Remote,
-    #[command(subcommand)]
-    pub command: AuditCommand,
-}
 
 #[derive(Subcommand)]
 pub enum AuditCommand {
@@ -152,7 +142,7 @@ impl When {
     }
 }
 
-pub async fn run(command: AuditCommand, client: &Client, printer: &mut Printer<'_>) -> Result<(), Failure> {
+pub async fn run(command: AuditCommand, client: &Client, printer: &mut Printer<'_>) -> Result {
     match &command {
         AuditCommand::Search(search) => search.filters.check()?,
         AuditCommand::Follow(options) => options.filters.check()?,
@@ -167,7 +157,7 @@ pub async fn run(command: AuditCommand, client: &Client, printer: &mut Printer<'
     }
 }
 
-async fn show_page(search: &Search, client: &Client, printer: &mut Printer<'_>) -> Result<(), Failure> {
+async fn show_page(search: &Search, client: &Client, printer: &mut Printer<'_>) -> Result {
     let page: AuditPage = client.get(&search.target(now_ms())).send().await?.body;
     if printer.is_json() {
         return Ok(printer.json(&page)?);
@@ -182,7 +172,7 @@ async fn show_page(search: &Search, client: &Client, printer: &mut Printer<'_>) 
 
 /// Verifies the log. The findings of recoveries are reported even if the log is intact, since records may have been
 /// lost before them.
-async fn verify(client: &Client, printer: &mut Printer<'_>) -> Result<(), Failure> {
+async fn verify(client: &Client, printer: &mut Printer<'_>) -> Result {
     let report: VerifyReport = client.get("/v1/audit/verify").send().await?.body;
     let VerifyReport { records, segments, .. } = report;
     if !report.ok && printer.is_json() {
@@ -260,7 +250,7 @@ impl Filters {
     }
 
     /// Refuses two different organizations, which would match no row.
-    fn check(&self) -> Result<(), Failure> {
+    fn check(&self) -> Result {
         let named = self.agent.as_deref().and_then(|agent| agent.split_once('/'));
         match (named, self.organization.as_deref()) {
             (Some((of_agent, _)), Some(organization)) if of_agent != organization => Err(Failure::new(

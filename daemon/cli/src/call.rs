@@ -13,9 +13,8 @@ use toolgate_api::session::{SessionRequest, SessionView};
 use super::agent::{AgentName, parse_agent};
 use super::client::{Client, escape};
 use super::document::arguments_from;
-use super::failure::Failure;
+use super::failure::{Failure, Result};
 use super::print::Printer;
-use super::remote::Remote;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -25,14 +24,6 @@ Examples:
 
 #[derive(Args)]
 #[command(after_help = EXAMPLES, override_usage = "toolgate call [OPTIONS] ORG/AGENT TOOL [JSON]\n       toolgate call [OPTIONS] --session ID TOOL [JSON]")]
-pub struct CallOptions {
-    #[command(flatten)]
-    pub remote: Remote,
-    #[command(flatten)]
-    pub command: CallCommand,
-}
-
-#[derive(Args)]
 pub struct CallCommand {
     /// The agent (without --session), the tool, and its arguments: JSON, @FILE, or - for standard input
     #[arg(required = true, num_args = 1..=3, value_name = "WHAT")]
@@ -51,7 +42,7 @@ pub struct CallCommand {
     channel: Option<String>,
 }
 
-pub async fn run(options: CallCommand, client: &Client, printer: &mut Printer<'_>) -> Result<(), Failure> {
+pub async fn run(options: CallCommand, client: &Client, printer: &mut Printer<'_>) -> Result {
     let call = Call::read(&options)?;
     let Some(agent) = &call.agent else {
         let session = options.session.as_deref().unwrap_or_default();
@@ -82,7 +73,7 @@ struct Call {
 }
 
 impl Call {
-    fn read(options: &CallCommand) -> Result<Self, Failure> {
+    fn read(options: &CallCommand) -> Result<Self> {
         let mut words = options.what.iter();
         let agent = match options.session {
             Some(_) => None,
@@ -107,19 +98,14 @@ impl Call {
         Ok(Self { agent, tool: tool.clone(), arguments })
     }
 
-    async fn post(&self, client: &Client, session: &str) -> Result<NativeAnswer<'static>, Failure> {
+    async fn post(&self, client: &Client, session: &str) -> Result<NativeAnswer<'static>> {
         // The body is built as text, so the tool receives the arguments byte for byte as given.
         let body = format!(r#"{{"calls":[{{"tool":{},"arguments":{}}}]}}"#, json!(self.tool), self.arguments);
         let post = client.post(&format!("{}/calls", session_path(session)));
         Ok(post.json_text(body).send().await?.body)
     }
 
-    fn tell(
-        &self,
-        answer: &NativeAnswer<'_>,
-        session: &str,
-        printer: &mut Printer<'_>,
-    ) -> Result<(), Failure> {
+    fn tell(&self, answer: &NativeAnswer<'_>, session: &str, printer: &mut Printer<'_>) -> Result {
         if printer.is_json() {
             printer.json(answer)?;
         }
@@ -141,7 +127,7 @@ impl Call {
         result: &CallResult<'_>,
         session: &str,
         printer: &mut Printer<'_>,
-    ) -> Result<Failure, Failure> {
+    ) -> Result<Failure> {
         if let Some(error) = &result.error {
             return Ok(Failure::new(format!("{}: {}", error.error_type, error.message), &*error.hint));
         }
@@ -177,7 +163,7 @@ impl Call {
     }
 }
 
-async fn open(client: &Client, agent: &AgentName, options: &CallCommand) -> Result<String, Failure> {
+async fn open(client: &Client, agent: &AgentName, options: &CallCommand) -> Result<String> {
     let request = SessionRequest {
         agent: agent.to_string(),
         user: options.user.clone(),
@@ -203,9 +189,10 @@ mod tests {
     use super::super::testing::{Run, parse, run_with};
     use super::*;
     use crate::client::testing::Canned;
+    use crate::remote::Connected;
 
     async fn call(words: &[&str], answers: Vec<Canned>) -> Run {
-        let options: CallOptions = parse(words);
+        let options: Connected<CallCommand> = parse(words);
         let json = options.remote.json;
         run_with(answers, json, async |client, printer| run(options.command, client, printer).await).await
     }

@@ -6,11 +6,10 @@ use toolgate_api::text::escape_for_display;
 
 use super::client::{Client, escape};
 use super::document::query;
-use super::failure::Failure;
+use super::failure::{Failure, Result};
 use super::print::Printer;
-use super::remote::Remote;
 
-const EXAMPLES: &str = "\
+pub const EXAMPLES: &str = "\
 Examples:
   toolgate catalogue
   toolgate catalogue send invoices
@@ -20,15 +19,6 @@ Examples:
 
 /// Characters of a purpose in a list.
 const PURPOSE_CHARS: usize = 60;
-
-#[derive(Args)]
-#[command(after_help = EXAMPLES)]
-pub struct CatalogueOptions {
-    #[command(flatten)]
-    pub remote: Remote,
-    #[command(flatten)]
-    pub filter: Filter,
-}
 
 #[derive(Args)]
 pub struct Filter {
@@ -68,11 +58,11 @@ enum Sort {
     Recent,
 }
 
-pub async fn run(filter: &Filter, client: &Client, printer: &mut Printer<'_>) -> Result<(), Failure> {
+pub async fn run(filter: Filter, client: &Client, printer: &mut Printer<'_>) -> Result {
+    let catalogue = read_all(&filter, client).await?;
     if let Some(namespace) = &filter.show {
-        return show(filter, namespace, client, printer).await;
+        return show(&catalogue, namespace, printer);
     }
-    let catalogue = whole(filter, client).await?;
     let headings = ["PLUGIN", "KIND", "CATEGORY", "RISK", "CONSENT", "ENABLED", "CALLS", "PURPOSE"];
     printer.list(headings, &catalogue.items, row)?;
     if !printer.is_json() {
@@ -82,7 +72,7 @@ pub async fn run(filter: &Filter, client: &Client, printer: &mut Printer<'_>) ->
 }
 
 /// Gets every page.
-async fn whole(filter: &Filter, client: &Client) -> Result<CatalogueView, Failure> {
+async fn read_all(filter: &Filter, client: &Client) -> Result<CatalogueView> {
     let target = filter.target();
     let mut whole: CatalogueView = client.get(&target).send().await?.body;
     while let Some(cursor) = whole.next_cursor.take() {
@@ -95,13 +85,7 @@ async fn whole(filter: &Filter, client: &Client) -> Result<CatalogueView, Failur
     Ok(whole)
 }
 
-async fn show(
-    filter: &Filter,
-    namespace: &str,
-    client: &Client,
-    printer: &mut Printer<'_>,
-) -> Result<(), Failure> {
-    let catalogue = whole(filter, client).await?;
+fn show(catalogue: &CatalogueView, namespace: &str, printer: &mut Printer<'_>) -> Result {
     match catalogue.items.iter().find(|entry| entry.facts.namespace == namespace) {
         Some(entry) => Ok(printer.json(entry)?),
         None => Err(Failure::new(
@@ -111,7 +95,7 @@ async fn show(
     }
 }
 
-fn note_categories(printer: &mut Printer<'_>, view: &CatalogueView) -> Result<(), Failure> {
+fn note_categories(printer: &mut Printer<'_>, view: &CatalogueView) -> Result {
     let named = view.categories.iter().filter(|count| !count.category.is_empty());
     let named: Vec<String> =
         named.map(|count| format!("{} ({})", escape_for_display(&count.category, 40), count.count)).collect();
@@ -204,7 +188,7 @@ mod tests {
     async fn c4_entries_are_a_table_and_categories_a_note() {
         let filter = filter(&[]);
         let answers = vec![Canned::json(200, page())];
-        let run = run_with(answers, false, async |client, printer| run(&filter, client, printer).await).await;
+        let run = run_with(answers, false, async |client, printer| run(filter, client, printer).await).await;
         run.result.expect("done");
         for words in ["mail", "third_party", "high", "missing", "no ", "Sends mail."] {
             assert!(run.out.contains(words), "{words}: {}", run.out);
@@ -218,7 +202,7 @@ mod tests {
             let filter = filter(&["--show", name]);
             let answers = vec![Canned::json(200, page())];
             let run =
-                run_with(answers, false, async |client, printer| run(&filter, client, printer).await).await;
+                run_with(answers, false, async |client, printer| run(filter, client, printer).await).await;
             assert_eq!(run.result.is_ok(), is_known, "{name}");
             assert_eq!(run.out.contains("\"purpose\": \"Sends mail.\""), is_known, "{}", run.out);
         }

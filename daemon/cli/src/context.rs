@@ -13,7 +13,7 @@ use serde_json::json;
 
 use super::client::{Client, ClientError, Server};
 use super::document::text_from;
-use super::failure::Failure;
+use super::failure::{Failure, Result};
 use super::print::{Printer, cell};
 use super::remote::{Remote, warn_of_plain};
 pub use file::{Context, ContextFile, ContextTls, Contexts};
@@ -71,7 +71,7 @@ enum ContextCommand {
 }
 
 /// Stores server, token and certificates as a context, and makes it the current one.
-pub fn login(options: LoginOptions, environment_token: Option<OsString>) -> Result<(), Failure> {
+pub fn login(options: LoginOptions, environment_token: Option<OsString>) -> Result {
     let LoginOptions { remote, name, offline } = options;
     let file = ContextFile::of_user()?;
     let mut contexts = file.read()?;
@@ -98,12 +98,12 @@ pub fn login(options: LoginOptions, environment_token: Option<OsString>) -> Resu
 }
 
 /// Runs `toolgate context`.
-pub fn run(options: ContextOptions) -> Result<(), Failure> {
+pub fn run(options: ContextOptions) -> Result {
     let file = ContextFile::of_user()?;
     print_with(options.json, |printer| run_in(options.command, &file, printer))
 }
 
-fn run_in(command: ContextCommand, file: &ContextFile, printer: &mut Printer<'_>) -> Result<(), Failure> {
+fn run_in(command: ContextCommand, file: &ContextFile, printer: &mut Printer<'_>) -> Result {
     let mut contexts = file.read()?;
     match command {
         ContextCommand::List => list(&contexts, printer),
@@ -124,7 +124,7 @@ fn run_in(command: ContextCommand, file: &ContextFile, printer: &mut Printer<'_>
 }
 
 /// Lists the contexts without their tokens.
-fn list(contexts: &Contexts, printer: &mut Printer<'_>) -> Result<(), Failure> {
+fn list(contexts: &Contexts, printer: &mut Printer<'_>) -> Result {
     #[derive(serde::Serialize)]
     struct Item<'a> {
         name: &'a str,
@@ -150,11 +150,7 @@ fn list(contexts: &Contexts, printer: &mut Printer<'_>) -> Result<(), Failure> {
 }
 
 /// The token of a login: as of every command, but without a context; `--token-file -` reads standard input.
-fn login_token(
-    remote: &Remote,
-    environment_token: Option<OsString>,
-    server: &Server,
-) -> Result<String, Failure> {
+fn login_token(remote: &Remote, environment_token: Option<OsString>, server: &Server) -> Result<String> {
     let is_input = remote.token_file().is_some_and(|file| file.as_os_str() == "-");
     let token = match is_input {
         true => Some(text_from("-")?.trim().to_owned()),
@@ -169,7 +165,7 @@ fn login_token(
 }
 
 /// Sends one request with the token. A refusal for the role proves the token as well.
-async fn expect_known_token(client: &Client) -> Result<(), Failure> {
+async fn expect_known_token(client: &Client) -> Result {
     match client.get("/v1/orgs?limit=1").send::<IgnoredAny>().await {
         Ok(_) => Ok(()),
         Err(error) if error.status() == Some(403) => Ok(()),
@@ -187,7 +183,7 @@ fn default_name(server: &Server) -> String {
     if name.is_empty() { DEFAULT_NAME.to_owned() } else { name.to_owned() }
 }
 
-fn checked_name(name: String) -> Result<String, Failure> {
+fn checked_name(name: String) -> Result<String> {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-._".contains(letter);
     match !name.is_empty() && name.len() <= 100 && name.chars().all(is_plain) {
         true => Ok(name),
@@ -202,10 +198,7 @@ fn wrong_usage(error: &ClientError) -> Failure {
     Failure::wrong_usage(error.to_string(), error.hint())
 }
 
-fn print_with(
-    json: bool,
-    print: impl FnOnce(&mut Printer<'_>) -> Result<(), Failure>,
-) -> Result<(), Failure> {
+fn print_with(json: bool, print: impl FnOnce(&mut Printer<'_>) -> Result) -> Result {
     let (mut out, mut notes) = (anstream::stdout().lock(), anstream::stderr().lock());
     print(&mut Printer::new(&mut out, &mut notes, json).fit_terminal())
 }
@@ -227,7 +220,7 @@ mod tests {
         file
     }
 
-    fn run_command(command: ContextCommand, file: &ContextFile) -> (Result<(), Failure>, String) {
+    fn run_command(command: ContextCommand, file: &ContextFile) -> (Result, String) {
         let (mut out, mut notes) = (anstream::StripStream::new(Vec::new()), Vec::new());
         let result = run_in(command, file, &mut Printer::new(&mut out, &mut notes, false));
         (result, String::from_utf8(out.into_inner()).expect("text"))

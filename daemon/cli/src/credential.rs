@@ -14,12 +14,11 @@ use toolgate_api::hex;
 use toolgate_api::root_key::RootKeyRotated;
 
 use super::document::{document_from, text_from};
-use super::failure::Failure;
+use super::failure::{Failure, Result};
 use super::print::{Printer, cell, time_text};
-use super::remote::Remote;
 use crate::client::{Client, escape};
 
-const EXAMPLES: &str = "\
+pub const EXAMPLES: &str = "\
 Examples:
   toolgate credential put acme/stripe --provider stripe --kind bearer --to https://api.stripe.com/v1/ --secret-file key
   toolgate credential put acme/mail --provider resend --kind api_key --header x-api-key --to https://api.resend.com --secret-env KEY
@@ -33,15 +32,6 @@ Examples:
   toolgate credential remove acme/stripe
   toolgate credential unseal --secret-file root.key
   toolgate credential rotate-root";
-
-#[derive(Args)]
-#[command(after_help = EXAMPLES)]
-pub struct CredentialOptions {
-    #[command(flatten)]
-    pub remote: Remote,
-    #[command(subcommand)]
-    pub command: CredentialCommand,
-}
 
 #[derive(Subcommand)]
 pub enum CredentialCommand {
@@ -146,7 +136,7 @@ pub struct SecretSource {
 
 impl SecretSource {
     /// Reads the secret, without its trailing line break; `None` if no source is given.
-    fn read(&self) -> Result<Option<String>, Failure> {
+    fn read(&self) -> Result<Option<String>> {
         let text = match (&self.secret_file, &self.secret_env) {
             (Some(file), _) => text_from(&file.to_string_lossy())?,
             (None, Some(name)) => {
@@ -166,7 +156,7 @@ impl SecretSource {
     }
 
     /// Reads a root key: text, or the raw bytes of a key file as the daemon writes it.
-    fn root_key(&self) -> Result<String, Failure> {
+    fn root_key(&self) -> Result<String> {
         if let Some(file) = &self.secret_file
             && let Ok(bytes) = std::fs::read(file)
             && bytes.len() == 32
@@ -176,7 +166,7 @@ impl SecretSource {
         self.require()
     }
 
-    fn require(&self) -> Result<String, Failure> {
+    fn require(&self) -> Result<String> {
         self.read()?.ok_or_else(|| {
             let hint = "name it with `--secret-file` or `--secret-env`; `--secret-file -` is standard input";
             Failure::wrong_usage("there is no secret", hint)
@@ -184,11 +174,7 @@ impl SecretSource {
     }
 }
 
-pub async fn run(
-    command: CredentialCommand,
-    client: &Client,
-    printer: &mut Printer<'_>,
-) -> Result<(), Failure> {
+pub async fn run(command: CredentialCommand, client: &Client, printer: &mut Printer<'_>) -> Result {
     match command {
         CredentialCommand::List { organization } => {
             let path = format!("/v1/orgs/{}/credentials", escape(&organization));
@@ -243,7 +229,7 @@ fn row(credential: &CredentialView) -> [String; 7] {
 }
 
 /// Prints only the URL on standard output, so it can be piped to a browser.
-pub(super) async fn connect(client: &Client, printer: &mut Printer<'_>, name: &str) -> Result<(), Failure> {
+pub(super) async fn connect(client: &Client, printer: &mut Printer<'_>, name: &str) -> Result {
     let request: ConnectView =
         client.post(&format!("{}/connect", path(name)?)).json(&json!({})).send().await?.body;
     if !printer.is_json() {
@@ -254,11 +240,7 @@ pub(super) async fn connect(client: &Client, printer: &mut Printer<'_>, name: &s
 }
 
 /// Prints only the credential on standard output, so it can be saved.
-async fn discover(
-    client: &Client,
-    printer: &mut Printer<'_>,
-    request: DiscoveryRequest,
-) -> Result<(), Failure> {
+async fn discover(client: &Client, printer: &mut Printer<'_>, request: DiscoveryRequest) -> Result {
     let found: DiscoveryView = client.post("/v1/oauth/discover").json(&request).send().await?.body;
     if printer.is_json() {
         printer.json(&found)?;
@@ -306,7 +288,7 @@ fn discovery_lines(found: &DiscoveryView) -> Vec<String> {
     lines
 }
 
-async fn rotate_root(client: &Client, printer: &mut Printer<'_>, key: Option<String>) -> Result<(), Failure> {
+async fn rotate_root(client: &Client, printer: &mut Printer<'_>, key: Option<String>) -> Result {
     let body = key.map_or_else(|| json!({}), |key| json!({"key": key}));
     let rotated: RootKeyRotated = client.post("/v1/keys/rotate").json(&body).send().await?.body;
     if rotated.going.is_some() {
@@ -319,7 +301,7 @@ async fn rotate_root(client: &Client, printer: &mut Printer<'_>, key: Option<Str
 
 impl Put {
     /// Returns the request body: the document with the secret in it.
-    fn body(&self) -> Result<String, Failure> {
+    fn body(&self) -> Result<String> {
         let mut body = match &self.document {
             Some(place) => serde_json::from_str(&document_from(place)?).unwrap_or_default(),
             None => self.body_from_options()?,
@@ -338,7 +320,7 @@ impl Put {
         Ok(Value::Object(body).to_string())
     }
 
-    fn body_from_options(&self) -> Result<Map<String, Value>, Failure> {
+    fn body_from_options(&self) -> Result<Map<String, Value>> {
         let bound_to = self.to.iter().map(|url| binding(url)).collect::<Result<Vec<_>, _>>()?;
         let fields = [
             ("provider", &self.provider),
@@ -357,7 +339,7 @@ impl Put {
 }
 
 /// Converts a URL to the allowed destination of a credential.
-fn binding(text: &str) -> Result<Value, Failure> {
+fn binding(text: &str) -> Result<Value> {
     let url = url::Url::parse(text).ok().filter(|url| url.has_host() && url.query().is_none());
     let url = url.ok_or_else(|| {
         Failure::wrong_usage(format!("`{text}` is no address"), "write it like `https://api.stripe.com/v1/`")
@@ -374,7 +356,7 @@ fn binding(text: &str) -> Result<Value, Failure> {
     Ok(binding)
 }
 
-fn path(name: &str) -> Result<String, Failure> {
+fn path(name: &str) -> Result<String> {
     let parts = name.split_once('/').filter(|(_, credential)| !credential.contains('/'));
     let (organization, credential) = parts.ok_or_else(|| {
         Failure::wrong_usage(format!("`{name}` is no credential"), "write `organization/credential`")

@@ -9,11 +9,11 @@ use serde_json::Value;
 use toolgate_api::document::DocumentWarning;
 
 use super::client::{Client, Response, escape};
-use super::failure::Failure;
+use super::failure::{Failure, Result};
 use super::print::Printer;
 
 /// Reads text from `place`: standard input for `-`, else a file.
-pub fn text_from(place: &str) -> Result<String, Failure> {
+pub fn text_from(place: &str) -> Result<String> {
     let read = match place {
         "-" => {
             let mut text = String::new();
@@ -28,7 +28,7 @@ pub fn text_from(place: &str) -> Result<String, Failure> {
 }
 
 /// Reads the arguments of a call: JSON text as given, `@FILE`, or `-` for standard input.
-pub fn arguments_from(word: &str) -> Result<String, Failure> {
+pub fn arguments_from(word: &str) -> Result<String> {
     match (word, word.strip_prefix('@')) {
         ("-", _) => text_from("-"),
         (_, Some(file)) => text_from(file),
@@ -38,7 +38,7 @@ pub fn arguments_from(word: &str) -> Result<String, Failure> {
 
 /// Reads a document from `place`. The text is sent unchanged: the daemon's validation is stricter than a parser here
 /// would be.
-pub fn document_from(place: &str) -> Result<String, Failure> {
+pub fn document_from(place: &str) -> Result<String> {
     let text = text_from(place)?;
     match serde_json::from_str::<Value>(&text) {
         Ok(Value::Object(_)) => Ok(text),
@@ -58,7 +58,7 @@ pub async fn put<D: DeserializeOwned, T: DeserializeOwned>(
     client: &Client,
     path: &str,
     body: impl FnOnce(Option<&D>) -> String,
-) -> Result<Response<T>, Failure> {
+) -> Result<Response<T>> {
     let document = path.split_once('?').map_or(path, |(document, _)| document);
     let current = current(client, document).await?;
     let body = body(current.as_ref().map(|current| &current.body));
@@ -67,10 +67,7 @@ pub async fn put<D: DeserializeOwned, T: DeserializeOwned>(
 }
 
 /// Reads the document at `path`; `None` if there is none.
-pub async fn current<D: DeserializeOwned>(
-    client: &Client,
-    path: &str,
-) -> Result<Option<Response<D>>, Failure> {
+pub async fn current<D: DeserializeOwned>(client: &Client, path: &str) -> Result<Option<Response<D>>> {
     match client.get(path).send().await {
         Ok(response) => Ok(Some(response)),
         Err(error) if error.status() == Some(404) => Ok(None),
@@ -79,14 +76,14 @@ pub async fn current<D: DeserializeOwned>(
 }
 
 /// Deletes the document at `path`, if it is still the revision that was just read.
-pub async fn delete(client: &Client, path: &str) -> Result<(), Failure> {
+pub async fn delete(client: &Client, path: &str) -> Result {
     let current = client.get(path).send::<IgnoredAny>().await?;
     client.delete(path).replacing(current.etag.as_deref()).send::<IgnoredAny>().await?;
     Ok(())
 }
 
 /// Prints warnings, each with its JSON pointer and a hint.
-pub fn warn(printer: &mut Printer<'_>, warnings: &[DocumentWarning]) -> Result<(), Failure> {
+pub fn warn(printer: &mut Printer<'_>, warnings: &[DocumentWarning]) -> Result {
     for DocumentWarning { message, path, nearest, .. } in warnings {
         let place = if path.is_empty() { String::new() } else { format!(" (`{path}`)") };
         let hint = nearest.as_ref().map(|name| format!("; did you mean `{name}`?")).unwrap_or_default();

@@ -16,7 +16,7 @@ use toolgate_api::network::{HostPattern, NetworkRule, NetworkScheme};
 use super::client::{Client, escape};
 use super::credential::connect;
 use super::document::{self, arguments_from};
-use super::failure::Failure;
+use super::failure::{Failure, Result};
 use super::plugin::asks;
 use super::print::{Printer, visible};
 
@@ -44,11 +44,7 @@ pub struct ConsentOptions {
 }
 
 /// Enables a plugin: adds its tools to the policy, sets it up, accepts it, and tells what must still be connected.
-pub async fn enable(
-    client: &Client,
-    printer: &mut Printer<'_>,
-    options: &EnableOptions,
-) -> Result<(), Failure> {
+pub async fn enable(client: &Client, printer: &mut Printer<'_>, options: &EnableOptions) -> Result {
     let EnableOptions { name, namespace, config, consent } = options;
     let path = enabled_path(name, namespace);
     let plugin: EnabledView = client.get(&path).send().await?.body;
@@ -79,12 +75,7 @@ pub async fn enable(
 }
 
 /// Withdraws the consent to a plugin, and removes its settings.
-pub async fn withdraw(
-    client: &Client,
-    printer: &mut Printer<'_>,
-    name: &str,
-    namespace: &str,
-) -> Result<(), Failure> {
+pub async fn withdraw(client: &Client, printer: &mut Printer<'_>, name: &str, namespace: &str) -> Result {
     // `If-Match: *` instead of a tag: the plugin may be gone, and then its view cannot be read.
     client.delete(&enabled_path(name, namespace)).replacing(Some("*")).send::<IgnoredAny>().await?;
     let line = format!("`{name}` has withdrawn its consent to the plugin `{namespace}`, and its settings");
@@ -97,7 +88,7 @@ pub async fn accept_enabled(
     printer: &mut Printer<'_>,
     name: &str,
     consent: ConsentOptions,
-) -> Result<(), Failure> {
+) -> Result {
     let catalogue = format!("/v1/catalogue?org={}&kind=third_party", escape(name));
     let plugins: Vec<CatalogueEntry> = client.list_all(&catalogue).await?;
     for plugin in plugins.iter().filter(|plugin| plugin.enabled && plugin.facts.consent.keeps_out()) {
@@ -116,7 +107,7 @@ pub async fn accept_enabled(
 }
 
 /// Shows the facts that a person reads before accepting a plugin.
-fn show(facts: &PluginFacts, printer: &mut Printer<'_>) -> Result<(), Failure> {
+fn show(facts: &PluginFacts, printer: &mut Printer<'_>) -> Result {
     let proven = if facts.publisher_proven { "proven by a signature" } else { "not proven" };
     let publisher = facts.publisher.as_deref().map_or_else(|| "unknown".to_owned(), visible);
     let again = match facts.consent {
@@ -136,7 +127,7 @@ fn show(facts: &PluginFacts, printer: &mut Printer<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-fn confirm(facts: &PluginFacts, printer: &mut Printer<'_>, yes: bool) -> Result<(), Failure> {
+fn confirm(facts: &PluginFacts, printer: &mut Printer<'_>, yes: bool) -> Result {
     show(facts, printer)?;
     match yes || asks("Accept this? [y/N] ")? {
         true => Ok(()),
@@ -153,7 +144,7 @@ async fn put(
     path: &str,
     config: Option<Map<String, Value>>,
     consent: Option<PluginConsent>,
-) -> Result<(), Failure> {
+) -> Result {
     let body = |current: Option<&EnabledView>| {
         let config = config.or_else(|| Some(current?.config.clone())).unwrap_or_default();
         serde_json::to_string(&EnabledDocument { config, consent }).unwrap_or_default()
@@ -163,7 +154,7 @@ async fn put(
 }
 
 /// Adds tools to `enabled` of the policy, and keeps its other fields. `"*"` stays as it is.
-async fn add_to_policy(client: &Client, name: &str, tools: String) -> Result<DocumentAccepted, Failure> {
+async fn add_to_policy(client: &Client, name: &str, tools: String) -> Result<DocumentAccepted> {
     let body = |current: Option<&Value>| {
         let mut policy = current.cloned().unwrap_or_else(|| json!({}));
         match &mut policy["enabled"] {
@@ -185,7 +176,7 @@ async fn connect_missing(
     printer: &mut Printer<'_>,
     name: &str,
     plugin: &EnabledView,
-) -> Result<(), Failure> {
+) -> Result {
     if plugin.missing_integrations.is_empty() {
         return Ok(());
     }
@@ -223,7 +214,7 @@ async fn make_public_credential(
     name: &str,
     provider: &str,
     plugin: &EnabledView,
-) -> Result<Option<String>, Failure> {
+) -> Result<Option<String>> {
     // With several providers, it is unknown which host belongs to which.
     if plugin.capabilities.credentials != [provider] {
         return Ok(None);
@@ -275,7 +266,7 @@ fn credentials_path(name: &str) -> String {
     format!("/v1/orgs/{}/credentials", escape(name))
 }
 
-fn settings_from(word: &str) -> Result<Map<String, Value>, Failure> {
+fn settings_from(word: &str) -> Result<Map<String, Value>> {
     let text = arguments_from(word)?;
     match serde_json::from_str(&text) {
         Ok(Value::Object(settings)) => Ok(settings),

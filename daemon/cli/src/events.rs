@@ -9,33 +9,25 @@ use clap::Args;
 use tokio::time::{sleep, timeout};
 use toolgate_api::event::{Event, EventProgress, EventsDropped, StreamEvent};
 
-use super::failure::Failure;
+use super::failure::Result;
 use super::print::{Printer, time_text};
-use super::remote::Remote;
 use crate::client::{Client, ClientError, EventStream, RETRY_MAX, RETRY_MIN, SILENCE, SseEvent, escape};
 
-const EXAMPLES: &str = "\
+pub const EXAMPLES: &str = "\
 Examples:
   toolgate events                  of every organization
   toolgate events acme --json      a JSON document a line
   toolgate session events s_…      of one session";
 
 #[derive(Args)]
-#[command(after_help = EXAMPLES)]
 pub struct EventsOptions {
-    #[command(flatten)]
-    pub remote: Remote,
     /// The organization [default: all]
     #[arg(value_name = "ORG")]
-    pub organization: Option<String>,
+    organization: Option<String>,
 }
 
-pub async fn run(
-    organization: Option<String>,
-    client: &Client,
-    printer: &mut Printer<'_>,
-) -> Result<(), Failure> {
-    let path = match organization {
+pub async fn run(options: EventsOptions, client: &Client, printer: &mut Printer<'_>) -> Result {
+    let path = match options.organization {
         Some(organization) => format!("/v1/orgs/{}/events", escape(&organization)),
         None => "/v1/events".to_owned(),
     };
@@ -43,7 +35,7 @@ pub async fn run(
 }
 
 /// Prints the events of a stream until it is over, and resumes it where its connection is lost.
-pub async fn follow(client: &Client, printer: &mut Printer<'_>, path: &str) -> Result<(), Failure> {
+pub async fn follow(client: &Client, printer: &mut Printer<'_>, path: &str) -> Result {
     let mut events = client.get(path).follow().await?;
     printer.note("listening; end with Ctrl-C")?;
     let mut last_id = None;
@@ -65,10 +57,7 @@ pub async fn follow(client: &Client, printer: &mut Printer<'_>, path: &str) -> R
 }
 
 /// Prints events until the connection ends. Returns how it ended.
-async fn print_all(
-    events: &mut EventStream,
-    printer: &mut Printer<'_>,
-) -> Result<Result<(), ClientError>, Failure> {
+async fn print_all(events: &mut EventStream, printer: &mut Printer<'_>) -> Result<Result<(), ClientError>> {
     loop {
         match timeout(SILENCE, events.next()).await {
             Ok(Ok(Some(event))) => print(printer, &event)?,
@@ -92,7 +81,7 @@ async fn reconnect(client: &Client, path: &str, last_id: Option<&str>) -> Result
     }
 }
 
-fn print(printer: &mut Printer<'_>, event: &SseEvent) -> Result<(), Failure> {
+fn print(printer: &mut Printer<'_>, event: &SseEvent) -> Result {
     if printer.is_json() {
         return Ok(printer.json_text(&event.data)?);
     }
@@ -145,7 +134,7 @@ mod tests {
     async fn run_follow(json: bool, body: &str) -> Run {
         let stream =
             Canned { content_type: "text/event-stream", body: body.to_owned(), ..Canned::empty(200) };
-        let acme = Some("acme".to_owned());
+        let acme = EventsOptions { organization: Some("acme".to_owned()) };
         run_with(vec![stream], json, async |client, printer| run(acme, client, printer).await).await
     }
 

@@ -8,7 +8,7 @@ use toolgate_api::document::{DocumentHistory, DocumentRevision, DocumentWarning}
 use super::client::{Client, escape};
 use super::differences::differences;
 use super::document::{self, query};
-use super::failure::Failure;
+use super::failure::{Failure, Result};
 use super::plugin::asks;
 use super::print::{Printer, cell, time_text};
 
@@ -51,7 +51,7 @@ pub async fn show(
     printer: &mut Printer<'_>,
     document: &DocumentName,
     options: &HistoryOptions,
-) -> Result<(), Failure> {
+) -> Result {
     let history = read(client, document, options.revision).await?;
     match (options.revision, history.items.first()) {
         (Some(_), Some(DocumentRevision { document: Some(text), .. })) => {
@@ -78,7 +78,7 @@ pub async fn rollback(
     printer: &mut Printer<'_>,
     name: &DocumentName,
     options: &RollbackOptions,
-) -> Result<(), Failure> {
+) -> Result {
     // Read first: a write after it makes its tag stale, so that the write below is refused.
     let current = document::current::<Value>(client, &name.path).await?;
     let history = read(client, name, None).await?;
@@ -108,11 +108,7 @@ struct Written {
     warnings: Vec<DocumentWarning>,
 }
 
-async fn read(
-    client: &Client,
-    document: &DocumentName,
-    revision: Option<u64>,
-) -> Result<DocumentHistory, Failure> {
+async fn read(client: &Client, document: &DocumentName, revision: Option<u64>) -> Result<DocumentHistory> {
     let revision = revision.map(|revision| revision.to_string());
     let query = query(&[
         ("kind", Some(document.kind)),
@@ -124,7 +120,7 @@ async fn read(
 }
 
 /// The revision to return to: the requested one, or the newest one with a document before the current one.
-fn target(history: &DocumentHistory, name: &DocumentName, to: Option<u64>) -> Result<u64, Failure> {
+fn target(history: &DocumentHistory, name: &DocumentName, to: Option<u64>) -> Result<u64> {
     if let Some(to) = to {
         return Ok(to);
     }

@@ -42,6 +42,9 @@ use std::ffi::OsString;
 
 use clap::Subcommand;
 
+use failure::Result;
+use remote::{Connected, ConnectedGroup};
+
 pub use client::{
     BodyStream, Client, ClientError, EventStream, RequestBuilder, Response, Server, SseEvent, TlsFiles,
     escape,
@@ -58,88 +61,71 @@ pub enum RemoteCommand {
     /// List, choose and remove contexts
     Context(context::ContextOptions),
     /// Show whether the daemon takes work, its queue, audit log and disk
-    Status(status::StatusOptions),
+    #[command(after_help = status::EXAMPLES)]
+    Status(Remote),
     /// Call a tool as an agent
-    Call(call::CallOptions),
+    Call(Connected<call::CallCommand>),
     /// Create tools from HTTP APIs and MCP servers without code, and test them
-    Tool(tool::ToolOptions),
+    #[command(after_help = tool::EXAMPLES)]
+    Tool(ConnectedGroup<tool::ToolCommand>),
     /// Browse and search the tools that an organization may use
-    Catalogue(catalogue::CatalogueOptions),
+    #[command(after_help = catalogue::EXAMPLES)]
+    Catalogue(Connected<catalogue::Filter>),
     /// Create, show, list and delete organizations, and give them plugins
-    Org(organization::OrganizationOptions),
+    #[command(after_help = organization::EXAMPLES)]
+    Org(ConnectedGroup<organization::OrganizationCommand>),
     /// Create, show, list and delete the agents of an organization
-    Agent(agent::AgentOptions),
+    #[command(after_help = agent::EXAMPLES)]
+    Agent(ConnectedGroup<agent::AgentCommand>),
     /// List, approve and deny calls that wait for approval
-    Approval(approval::ApprovalOptions),
+    #[command(after_help = approval::EXAMPLES)]
+    Approval(ConnectedGroup<approval::ApprovalCommand>),
     /// Announce approvals to an endpoint of an organization
-    Webhook(webhook::WebhookOptions),
+    #[command(after_help = webhook::EXAMPLES)]
+    Webhook(ConnectedGroup<webhook::WebhookCommand>),
     /// Bring documents of a folder into force: policies, agents, grants, tools and more
-    Apply(apply::ApplyOptions),
+    Apply(Connected<apply::FolderOptions>),
     /// Open, show and end sessions, and enable or disable their tools
-    Session(session::SessionOptions),
+    #[command(after_help = session::EXAMPLES)]
+    Session(ConnectedGroup<session::SessionCommand>),
     /// Follow the events of calls as a stream
-    Events(events::EventsOptions),
+    #[command(after_help = events::EXAMPLES)]
+    Events(Connected<events::EventsOptions>),
     /// Store, rotate, connect and remove credentials
-    Credential(credential::CredentialOptions),
+    #[command(after_help = credential::EXAMPLES)]
+    Credential(ConnectedGroup<credential::CredentialCommand>),
     /// Create, list and revoke tokens
-    Token(token::TokenOptions),
+    #[command(after_help = token::EXAMPLES)]
+    Token(ConnectedGroup<token::TokenCommand>),
     /// Search and verify the audit log
-    Audit(audit::AuditOptions),
+    #[command(after_help = audit::EXAMPLES)]
+    Audit(ConnectedGroup<audit::AuditCommand>),
     /// Report what organizations, agents and users used
-    Usage(usage::UsageOptions),
+    #[command(after_help = usage::EXAMPLES)]
+    Usage(Connected<usage::Report>),
 }
 
 impl RemoteCommand {
     /// Runs the command with the token of the environment, unless an option names another one.
-    pub fn run(self, token: Option<OsString>) -> Result<(), Failure> {
+    pub fn run(self, token: Option<OsString>) -> Result {
         match self {
             Self::Login(login) => context::login(login, token),
             Self::Context(options) => context::run(options),
-            Self::Status(options) => {
-                options.remote.run(token, async |client, out| status::run(client, out).await)
-            }
-            Self::Call(call) => {
-                call.remote.run(token, async |client, out| call::run(call.command, client, out).await)
-            }
-            Self::Tool(tool) => {
-                tool.remote.run(token, async |client, out| tool::run(tool.command, client, out).await)
-            }
-            Self::Catalogue(options) => options
-                .remote
-                .run(token, async |client, out| catalogue::run(&options.filter, client, out).await),
-            Self::Org(org) => {
-                org.remote.run(token, async |client, out| organization::run(org.command, client, out).await)
-            }
-            Self::Agent(agent) => {
-                agent.remote.run(token, async |client, out| agent::run(agent.command, client, out).await)
-            }
-            Self::Approval(approval) => approval
-                .remote
-                .run(token, async |client, out| approval::run(approval.command, client, out).await),
-            Self::Webhook(webhook) => webhook
-                .remote
-                .run(token, async |client, out| webhook::run(webhook.command, client, out).await),
-            Self::Apply(apply) => {
-                apply.remote.run(token, async |client, out| apply::run(&apply.folder, client, out).await)
-            }
-            Self::Session(session) => session
-                .remote
-                .run(token, async |client, out| session::run(session.command, client, out).await),
-            Self::Events(events) => events
-                .remote
-                .run(token, async |client, out| events::run(events.organization, client, out).await),
-            Self::Credential(credential) => credential
-                .remote
-                .run(token, async |client, out| credential::run(credential.command, client, out).await),
-            Self::Token(options) => {
-                options.remote.run(token, async |client, out| token::run(options.command, client, out).await)
-            }
-            Self::Audit(audit) => {
-                audit.remote.run(token, async |client, out| audit::run(audit.command, client, out).await)
-            }
-            Self::Usage(usage) => {
-                usage.remote.run(token, async |client, out| usage::run(&usage.report, client, out).await)
-            }
+            Self::Status(remote) => remote.run(token, status::run),
+            Self::Call(call) => call.run(token, call::run),
+            Self::Tool(tool) => tool.run(token, tool::run),
+            Self::Catalogue(catalogue) => catalogue.run(token, catalogue::run),
+            Self::Org(org) => org.run(token, organization::run),
+            Self::Agent(agent) => agent.run(token, agent::run),
+            Self::Approval(approval) => approval.run(token, approval::run),
+            Self::Webhook(webhook) => webhook.run(token, webhook::run),
+            Self::Apply(apply) => apply.run(token, apply::run),
+            Self::Session(session) => session.run(token, session::run),
+            Self::Events(events) => events.run(token, events::run),
+            Self::Credential(credential) => credential.run(token, credential::run),
+            Self::Token(group) => group.run(token, token::run),
+            Self::Audit(audit) => audit.run(token, audit::run),
+            Self::Usage(usage) => usage.run(token, usage::run),
         }
     }
 }

@@ -19,7 +19,7 @@ use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
 
 use super::client::{Client, ClientError, EventStream, escape};
-use super::failure::Failure;
+use super::failure::Result;
 use super::remote::Remote;
 
 const EXAMPLES: &str = "\
@@ -66,7 +66,7 @@ impl McpOptions {
 }
 
 /// Passes messages on until standard input ends, and then waits for the answers.
-pub async fn run(options: &McpOptions, client: &Client) -> Result<(), Failure> {
+pub async fn run(options: &McpOptions, client: &Client) -> Result {
     let bridge =
         Bridge(Arc::new(Shared { client: client.clone(), path: options.path(), state: Mutex::default() }));
     let (sender, mut lines) = mpsc::channel::<String>(64);

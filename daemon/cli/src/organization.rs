@@ -1,6 +1,6 @@
 //! `toolgate org`: manages organizations.
 
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 use toolgate_api::document::{DocumentAccepted, DocumentEntry, OrganizationDocument};
@@ -9,13 +9,12 @@ use toolgate_api::token::TokenView;
 use super::client::{Client, escape};
 use super::document;
 use super::enabled::{ConsentOptions, EnableOptions, accept_enabled, enable as enable_plugin, withdraw};
-use super::failure::Failure;
+use super::failure::{Failure, Result};
 use super::history::{self, DocumentName, HistoryOptions, RollbackOptions};
 use super::plugin::asks;
 use super::print::{Printer, cell};
-use super::remote::Remote;
 
-const EXAMPLES: &str = "\
+pub const EXAMPLES: &str = "\
 Examples:
   toolgate org put acme --display-name 'Acme Inc.'
   toolgate org put acme --enabled 'files/*' --enabled arithmetic/evaluate
@@ -31,15 +30,6 @@ Examples:
   toolgate org delete-data acme
   toolgate org delete acme
   toolgate org delete acme --yes";
-
-#[derive(Args)]
-#[command(after_help = EXAMPLES)]
-pub struct OrganizationOptions {
-    #[command(flatten)]
-    pub remote: Remote,
-    #[command(subcommand)]
-    pub command: OrganizationCommand,
-}
 
 #[derive(Subcommand)]
 pub enum OrganizationCommand {
@@ -107,11 +97,7 @@ pub enum OrganizationCommand {
     },
 }
 
-pub async fn run(
-    command: OrganizationCommand,
-    client: &Client,
-    printer: &mut Printer<'_>,
-) -> Result<(), Failure> {
+pub async fn run(command: OrganizationCommand, client: &Client, printer: &mut Printer<'_>) -> Result {
     match command {
         OrganizationCommand::Put { name, display_name, connected, enabled, consent } => {
             // Fields without an option keep their value.
@@ -156,7 +142,7 @@ pub async fn run(
 }
 
 /// Deletes an organization, after a question at a terminal that names what goes with it.
-async fn delete(client: &Client, printer: &mut Printer<'_>, name: &str, yes: bool) -> Result<(), Failure> {
+async fn delete(client: &Client, printer: &mut Printer<'_>, name: &str, yes: bool) -> Result {
     let current = client.get(&path(name)).send::<IgnoredAny>().await?;
     if !yes {
         let mut counts = Vec::new();
@@ -178,12 +164,7 @@ async fn delete(client: &Client, printer: &mut Printer<'_>, name: &str, yes: boo
 }
 
 /// Deletes the data of an organization, after a question at a terminal.
-async fn delete_data(
-    client: &Client,
-    printer: &mut Printer<'_>,
-    name: &str,
-    yes: bool,
-) -> Result<(), Failure> {
+async fn delete_data(client: &Client, printer: &mut Printer<'_>, name: &str, yes: bool) -> Result {
     let question = format!(
         "End every session of `{name}` and delete its files, messages, approvals and recorded arguments? [y/N] "
     );
@@ -197,12 +178,7 @@ async fn delete_data(
 }
 
 /// Writes the list into the organization's policy and keeps its other fields.
-async fn enable(
-    client: &Client,
-    printer: &mut Printer<'_>,
-    name: &str,
-    enabled: Vec<String>,
-) -> Result<(), Failure> {
+async fn enable(client: &Client, printer: &mut Printer<'_>, name: &str, enabled: Vec<String>) -> Result {
     let body = |current: Option<&Value>| {
         let mut policy = current.cloned().unwrap_or_else(|| json!({}));
         policy["enabled"] = enabled.into();

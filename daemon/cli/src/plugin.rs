@@ -19,7 +19,7 @@ use toolgate_api::plugin::{CapabilitiesView, PluginLoaded, PluginView};
 
 use super::client::{Client, escape};
 use super::document::query;
-use super::failure::Failure;
+use super::failure::{Failure, Result};
 use super::history::DocumentName;
 use super::print::{Printer, cell, word};
 use super::watch::{WatchOptions, repeat};
@@ -144,7 +144,7 @@ fn parse_version(text: &str) -> Result<PluginVersion, String> {
     }
 }
 
-pub async fn run(command: PluginCommand, client: &Client, printer: &mut Printer<'_>) -> Result<(), Failure> {
+pub async fn run(command: PluginCommand, client: &Client, printer: &mut Printer<'_>) -> Result {
     match command {
         PluginCommand::List { organization, watch } => {
             let path = folder(organization.as_deref());
@@ -187,7 +187,7 @@ pub async fn run(command: PluginCommand, client: &Client, printer: &mut Printer<
 }
 
 /// Asks at a terminal; elsewhere the answer is no.
-pub fn asks(question: &str) -> Result<bool, Failure> {
+pub fn asks(question: &str) -> Result<bool> {
     if !std::io::stdin().is_terminal() {
         return Ok(false);
     }
@@ -197,22 +197,13 @@ pub fn asks(question: &str) -> Result<bool, Failure> {
     Ok(matches!(line.trim(), "y" | "Y" | "yes"))
 }
 
-async fn post(
-    client: &Client,
-    printer: &mut Printer<'_>,
-    name: &PluginName,
-    verb: &str,
-) -> Result<(), Failure> {
+async fn post(client: &Client, printer: &mut Printer<'_>, name: &PluginName, verb: &str) -> Result {
     let plugin: PluginView = client.post(&format!("{}/{verb}", name.path())).send().await?.body;
     show(printer, &plugin, &plugin)
 }
 
 /// Prints a plugin; with `--json`, the whole response.
-pub fn show(
-    printer: &mut Printer<'_>,
-    plugin: &PluginView,
-    response: &impl Serialize,
-) -> Result<(), Failure> {
+pub fn show(printer: &mut Printer<'_>, plugin: &PluginView, response: &impl Serialize) -> Result {
     let tools: Vec<_> = plugin.tools.iter().map(|tool| tool.wire_name.as_str()).collect();
     let asks = capabilities_text(&plugin.capabilities);
     let asks = if asks.is_empty() { asks } else { format!("; asks for {asks}") };
@@ -254,7 +245,7 @@ pub fn capabilities_text(capabilities: &CapabilitiesView) -> String {
 }
 
 /// Reads the component from a file.
-pub fn read_component(file: &Path) -> Result<Vec<u8>, Failure> {
+pub fn read_component(file: &Path) -> Result<Vec<u8>> {
     read_limited(
         file,
         FILE_BYTES,
@@ -262,7 +253,7 @@ pub fn read_component(file: &Path) -> Result<Vec<u8>, Failure> {
     )
 }
 
-fn read_limited(file: &Path, limit_bytes: u64, hint: &str) -> Result<Vec<u8>, Failure> {
+fn read_limited(file: &Path, limit_bytes: u64, hint: &str) -> Result<Vec<u8>> {
     let cannot = |reason: String| Failure::new(format!("cannot read `{}`: {reason}", file.display()), hint);
     let bytes = file.metadata().map_err(|error| cannot(error.to_string()))?.len();
     if bytes > limit_bytes {

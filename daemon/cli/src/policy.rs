@@ -12,7 +12,7 @@ use toolgate_api::document::{DocumentAccepted, DocumentWarnings};
 
 use super::agent::{self, AgentName, parse_agent};
 use super::document::{self, document_from};
-use super::failure::Failure;
+use super::failure::Result;
 use super::history::{self, DocumentName, HistoryOptions, RollbackOptions};
 use super::print::Printer;
 use crate::client::{Client, escape};
@@ -146,7 +146,7 @@ impl LayerName {
     }
 }
 
-pub async fn run(command: PolicyCommand, client: &Client, printer: &mut Printer<'_>) -> Result<(), Failure> {
+pub async fn run(command: PolicyCommand, client: &Client, printer: &mut Printer<'_>) -> Result {
     match command {
         PolicyCommand::Show { layer } => show(client, printer, &layer).await,
         PolicyCommand::Put { layer, file, strict } => put(client, printer, &layer, &file, strict).await,
@@ -163,7 +163,7 @@ pub async fn run(command: PolicyCommand, client: &Client, printer: &mut Printer<
 }
 
 /// Prints only the document on standard output; a pipe or file gets it as JSON, so it can be edited and written back.
-async fn show(client: &Client, printer: &mut Printer<'_>, layer: &LayerName) -> Result<(), Failure> {
+async fn show(client: &Client, printer: &mut Printer<'_>, layer: &LayerName) -> Result {
     let answer = client.get(&layer.path()).send::<Value>().await?;
     let (document, etag) = (answer.body, answer.etag);
     let DocumentWarnings { warnings } = client.get(&format!("{}/warnings", layer.path())).send().await?.body;
@@ -180,7 +180,7 @@ async fn put(
     layer: &LayerName,
     file: &str,
     strict: bool,
-) -> Result<(), Failure> {
+) -> Result {
     let body = document_from(file)?;
     let query = if strict { "?strict=true" } else { "" };
     let path = format!("{}{query}", layer.path());

@@ -14,7 +14,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use toolgate_api::text;
 
-use super::failure::Failure;
+use super::failure::Result;
 
 const HEADING: Style = Style::new().bold();
 const GOOD: Style = AnsiColor::Green.on_default();
@@ -80,8 +80,8 @@ impl<'out> Printer<'out> {
     pub async fn capture(
         &self,
         [out, notes]: [&mut Vec<u8>; 2],
-        print: impl AsyncFn(&mut Printer<'_>) -> Result<(), Failure>,
-    ) -> Result<(), Failure> {
+        print: impl AsyncFn(&mut Printer<'_>) -> Result,
+    ) -> Result {
         let Self { json, columns, .. } = *self;
         print(&mut Printer { out, notes, json, columns }).await
     }

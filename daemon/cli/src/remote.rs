@@ -10,11 +10,11 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
-use clap::Args;
+use clap::{Args, Subcommand};
 
 use super::client::{Client, ClientError, Server, TlsFiles};
 use super::context::{Context, ContextFile, ContextTls, Contexts};
-use super::failure::Failure;
+use super::failure::{Failure, Result};
 use super::print::Printer;
 
 const DEFAULT_SERVER: &str = "http://127.0.0.1:7300";
@@ -61,13 +61,51 @@ pub struct Remote {
     pub json: bool,
 }
 
+/// A command, and the daemon that it connects to.
+#[derive(Args)]
+pub struct Connected<C: Args> {
+    #[command(flatten)]
+    pub remote: Remote,
+    #[command(flatten)]
+    pub command: C,
+}
+
+/// A group of commands, and the daemon that each of them connects to.
+#[derive(Args)]
+pub struct ConnectedGroup<C: Subcommand> {
+    #[command(flatten)]
+    pub remote: Remote,
+    #[command(subcommand)]
+    pub command: C,
+}
+
+impl<C: Args> Connected<C> {
+    pub fn run(
+        self,
+        token: Option<OsString>,
+        run: impl AsyncFnOnce(C, &Client, &mut Printer<'_>) -> Result,
+    ) -> Result {
+        self.remote.run(token, async |client, printer| run(self.command, client, printer).await)
+    }
+}
+
+impl<C: Subcommand> ConnectedGroup<C> {
+    pub fn run(
+        self,
+        token: Option<OsString>,
+        run: impl AsyncFnOnce(C, &Client, &mut Printer<'_>) -> Result,
+    ) -> Result {
+        self.remote.run(token, async |client, printer| run(self.command, client, printer).await)
+    }
+}
+
 impl Remote {
     /// Runs a command with a client of the configured daemon.
     pub fn run(
         &self,
         environment_token: Option<OsString>,
-        command: impl AsyncFnOnce(&Client, &mut Printer<'_>) -> Result<(), Failure>,
-    ) -> Result<(), Failure> {
+        command: impl AsyncFnOnce(&Client, &mut Printer<'_>) -> Result,
+    ) -> Result {
         let (mut out, mut notes) = (anstream::stdout().lock(), anstream::stderr().lock());
         let mut printer = Printer::new(&mut out, &mut notes, self.json).fit_terminal();
         let client = self.connect(environment_token, &mut printer)?;
@@ -87,7 +125,7 @@ impl Remote {
     }
 
     /// The files for TLS of options and environment, as absolute paths.
-    pub fn named_files(&self) -> Result<ContextTls, Failure> {
+    pub fn named_files(&self) -> Result<ContextTls> {
         let absolute = |file: &Option<PathBuf>| file.as_deref().map(std::path::absolute).transpose();
         Ok(ContextTls {
             ca_file: absolute(&self.ca_file)?,
@@ -101,15 +139,11 @@ impl Remote {
         &self,
         environment_token: Option<OsString>,
         server: &Server,
-    ) -> Result<Option<String>, Failure> {
+    ) -> Result<Option<String>> {
         self.token(environment_token, None, server, Path::new(DEFAULT_TOKEN_FILE))
     }
 
-    fn connect(
-        &self,
-        environment_token: Option<OsString>,
-        printer: &mut Printer<'_>,
-    ) -> Result<Client, Failure> {
+    fn connect(&self, environment_token: Option<OsString>, printer: &mut Printer<'_>) -> Result<Client> {
         let context = self.chosen_context()?;
         let server = self.server.as_deref().or(context.as_ref().map(|context| context.server.as_str()));
         let server = parse(server.unwrap_or(DEFAULT_SERVER))?;
@@ -129,7 +163,7 @@ impl Remote {
 
     /// Returns the context that the command uses. The current one is read only where it can matter, so that a damaged
     /// file does not stop a command with options of its own.
-    fn chosen_context(&self) -> Result<Option<Context>, Failure> {
+    fn chosen_context(&self) -> Result<Option<Context>> {
         let contexts = match (&self.context, ContextFile::of_user()) {
             (_, Ok(file)) => file.read(),
             (Some(_), Err(failure)) => Err(failure),
@@ -156,7 +190,7 @@ impl Remote {
         context: Option<&Context>,
         server: &Server,
         default_file: &Path,
-    ) -> Result<Option<String>, Failure> {
+    ) -> Result<Option<String>> {
         if let Some(file) = &self.token_file {
             return token_in(file).map(Some);
         }
@@ -180,7 +214,7 @@ impl Remote {
 }
 
 /// Warns of a token that travels the network in clear.
-pub fn warn_of_plain(server: &Server, printer: &mut Printer<'_>) -> Result<(), Failure> {
+pub fn warn_of_plain(server: &Server, printer: &mut Printer<'_>) -> Result {
     match server.is_plain_remote() {
         true => Ok(printer
             .warning("the token is sent unencrypted and can be read on the way; use an `https://` server")?),
@@ -190,11 +224,7 @@ pub fn warn_of_plain(server: &Server, printer: &mut Printer<'_>) -> Result<(), F
 
 /// Returns the named context, or the current one where it is of the named server: a token never goes to another server
 /// than its own.
-fn context_for(
-    contexts: &Contexts,
-    name: Option<&str>,
-    server: Option<&str>,
-) -> Result<Option<Context>, Failure> {
+fn context_for(contexts: &Contexts, name: Option<&str>, server: Option<&str>) -> Result<Option<Context>> {
     let is_of = |context: &Context| match server {
         None => Ok(true),
         Some(server) => Ok::<_, Failure>(parse(server)? == parse(&context.server)?),
@@ -217,11 +247,11 @@ fn context_for(
     }
 }
 
-fn parse(server: &str) -> Result<Server, Failure> {
+fn parse(server: &str) -> Result<Server> {
     Server::parse(server).map_err(|error: ClientError| Failure::wrong_usage(error.to_string(), error.hint()))
 }
 
-fn token_in(file: &Path) -> Result<String, Failure> {
+fn token_in(file: &Path) -> Result<String> {
     let mut text = String::new();
     let read = File::open(file).and_then(|file| file.take(TOKEN_FILE_BYTES).read_to_string(&mut text));
     if let Err(error) = read {

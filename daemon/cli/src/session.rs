@@ -20,12 +20,11 @@ use super::audit::{When, now_ms};
 use super::client::{Client, escape};
 use super::document::{arguments_from, query};
 use super::events;
-use super::failure::Failure;
+use super::failure::Result;
 use super::print::{Printer, time_text, word};
-use super::remote::Remote;
 use super::watch::{WatchOptions, repeat};
 
-const EXAMPLES: &str = "\
+pub const EXAMPLES: &str = "\
 Examples:
   toolgate session open acme/bot --user u-17 --channel webchat
   toolgate session list --agent acme/bot --state open
@@ -48,15 +47,6 @@ Examples:
 
 /// Formats of a tool list.
 const FORMATS: [&str; 6] = ["toolgate", "openai", "openai_responses", "anthropic", "gemini", "mcp"];
-
-#[derive(Args)]
-#[command(after_help = EXAMPLES)]
-pub struct SessionOptions {
-    #[command(flatten)]
-    pub remote: Remote,
-    #[command(subcommand)]
-    pub command: SessionCommand,
-}
 
 #[derive(Subcommand)]
 pub enum SessionCommand {
@@ -225,7 +215,7 @@ impl ListOptions {
     }
 }
 
-pub async fn run(command: SessionCommand, client: &Client, printer: &mut Printer<'_>) -> Result<(), Failure> {
+pub async fn run(command: SessionCommand, client: &Client, printer: &mut Printer<'_>) -> Result {
     match command {
         SessionCommand::Open(open) => {
             let request = SessionRequest {
@@ -286,7 +276,7 @@ pub async fn run(command: SessionCommand, client: &Client, printer: &mut Printer
     }
 }
 
-fn show(printer: &mut Printer<'_>, session: &SessionView) -> Result<(), Failure> {
+fn show(printer: &mut Printer<'_>, session: &SessionView) -> Result {
     if printer.is_json() {
         return Ok(printer.json(session)?);
     }
@@ -302,7 +292,7 @@ fn show(printer: &mut Printer<'_>, session: &SessionView) -> Result<(), Failure>
     table(printer, &serde_json::from_str::<Vec<ToolDefinition>>(session.tools.get()).unwrap_or_default())
 }
 
-async fn list_sessions(client: &Client, printer: &mut Printer<'_>, path: &str) -> Result<(), Failure> {
+async fn list_sessions(client: &Client, printer: &mut Printer<'_>, path: &str) -> Result {
     let page: List<SessionSummary> = client.get(path).send().await?.body;
     if printer.is_json() {
         return Ok(printer.json(&page)?);
@@ -325,7 +315,7 @@ fn session_row(session: &SessionSummary) -> [String; 7] {
     ]
 }
 
-async fn list_calls(client: &Client, printer: &mut Printer<'_>, path: &str) -> Result<(), Failure> {
+async fn list_calls(client: &Client, printer: &mut Printer<'_>, path: &str) -> Result {
     let page: List<CallSummary> = client.get(path).send().await?.body;
     if printer.is_json() {
         return Ok(printer.json(&page)?);
@@ -340,7 +330,7 @@ fn call_row(call: &CallSummary) -> [String; 5] {
     [time_text(call.created_at), call.id.clone(), word(&call.status), call.tool.clone(), error]
 }
 
-fn note_more(printer: &mut Printer<'_>, next_cursor: Option<String>) -> Result<(), Failure> {
+fn note_more(printer: &mut Printer<'_>, next_cursor: Option<String>) -> Result {
     match next_cursor {
         Some(cursor) => Ok(printer.note(&format!("there is more: add `--cursor {cursor}`"))?),
         None => Ok(()),
@@ -353,7 +343,7 @@ async fn list(
     id: &str,
     format: Option<String>,
     strict: bool,
-) -> Result<(), Failure> {
+) -> Result {
     #[derive(serde::Deserialize, Serialize)]
     struct ToolgateTools {
         tools: Vec<ToolDefinition>,
@@ -379,7 +369,7 @@ async fn select(
     format: Option<String>,
     strict: bool,
     message: String,
-) -> Result<(), Failure> {
+) -> Result {
     let query = query(&[("format", format.as_deref()), ("strict", strict.then_some("true"))]);
     let post = client.post(&format!("{}/tools/select{query}", path(id)));
     let selected: SelectedTools = post.json(&SelectRequest { message }).send().await?.body;
@@ -405,7 +395,7 @@ fn tools_of(list: &RawValue) -> Value {
 }
 
 /// Prints tools, each with the first line of its description.
-fn table(printer: &mut Printer<'_>, tools: &[ToolDefinition]) -> Result<(), Failure> {
+fn table(printer: &mut Printer<'_>, tools: &[ToolDefinition]) -> Result {
     let rows = tools.iter().map(|tool| {
         let approval = if tool.requires_approval { "needed" } else { "-" };
         let description = tool.description.lines().next().unwrap_or_default();
@@ -414,13 +404,7 @@ fn table(printer: &mut Printer<'_>, tools: &[ToolDefinition]) -> Result<(), Fail
     Ok(printer.table(["TOOL", "ENDS AT", "APPROVAL", "WHAT IT DOES"], &rows.collect::<Vec<_>>())?)
 }
 
-async fn switch(
-    client: &Client,
-    printer: &mut Printer<'_>,
-    id: &str,
-    tool: &str,
-    disabled: bool,
-) -> Result<(), Failure> {
+async fn switch(client: &Client, printer: &mut Printer<'_>, id: &str, tool: &str, disabled: bool) -> Result {
     let put = client.put(&format!("{}/tools/{}", path(id), escape(tool)));
     put.json(&ToolSwitch { disabled }).send::<IgnoredAny>().await?;
     let state = if disabled { "disabled" } else { "enabled" };
@@ -442,9 +426,10 @@ mod tests {
     use super::super::testing::{Run, parse, run_with};
     use super::*;
     use crate::client::testing::Canned;
+    use crate::remote::ConnectedGroup;
 
     async fn run_line(words: &[&str], answers: Vec<Canned>) -> Run {
-        let options: SessionOptions = parse(words);
+        let options: ConnectedGroup<SessionCommand> = parse(words);
         let json = options.remote.json;
         run_with(answers, json, async |client, printer| run(options.command, client, printer).await).await
     }

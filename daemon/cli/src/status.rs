@@ -1,26 +1,17 @@
 //! `toolgate status`: whether a daemon takes work and, for an operator, its queue, audit log and disk.
 
-use clap::Args;
 use serde::Serialize;
 use toolgate_api::health::{Health, Readiness};
 
 use super::client::{Client, ClientError, body_of};
-use super::failure::Failure;
+use super::failure::{Failure, Result};
 use super::print::Printer;
-use super::remote::Remote;
 
-const EXAMPLES: &str = "\
+pub const EXAMPLES: &str = "\
 Examples:
   toolgate status
   toolgate status --json
   toolgate status --server unix:/run/toolgate/toolgate.sock     exit status 0 if it takes work: a health check";
-
-#[derive(Args)]
-#[command(after_help = EXAMPLES)]
-pub struct StatusOptions {
-    #[command(flatten)]
-    pub remote: Remote,
-}
 
 /// The state of a daemon.
 #[derive(Debug, Serialize)]
@@ -55,7 +46,7 @@ struct Numbers {
 }
 
 /// Prints the state. Fails if the daemon takes no work.
-pub async fn run(client: &Client, printer: &mut Printer<'_>) -> Result<(), Failure> {
+pub async fn run(client: &Client, printer: &mut Printer<'_>) -> Result {
     let health: Health = client.get("/healthz").send().await?.body;
     let mut report = StatusReport {
         status: "unavailable".into(),
@@ -111,7 +102,7 @@ async fn numbers(client: &Client) -> Result<Option<Numbers>, ClientError> {
     }))
 }
 
-fn print(report: &StatusReport, printer: &mut Printer<'_>) -> Result<(), Failure> {
+fn print(report: &StatusReport, printer: &mut Printer<'_>) -> Result {
     if printer.is_json() {
         return Ok(printer.json(report)?);
     }

@@ -2,14 +2,14 @@
 
 use clap::{Args, Parser};
 
-use super::failure::Failure;
+use super::failure::Result;
 use super::print::Printer;
 use crate::client::Client;
 use crate::client::testing::{Asked, Canned, FakeDaemon};
 
 /// Result and output of a command.
 pub struct Run {
-    pub result: Result<(), Failure>,
+    pub result: Result,
     pub out: String,
     pub notes: String,
     pub asked: Vec<Asked>,
@@ -29,7 +29,7 @@ pub fn parse<T: Args>(words: &[&str]) -> T {
 pub async fn run_with(
     answers: Vec<Canned>,
     json: bool,
-    command: impl AsyncFnOnce(&Client, &mut Printer<'_>) -> Result<(), Failure>,
+    command: impl AsyncFnOnce(&Client, &mut Printer<'_>) -> Result,
 ) -> Run {
     let daemon = FakeDaemon::start(answers).await;
     let client = Client::new(daemon.server(), None, &crate::TlsFiles::default()).expect("a client");

@@ -2,19 +2,18 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use clap::Subcommand;
 use clap::builder::PossibleValuesParser;
-use clap::{Args, Subcommand};
 use serde::de::IgnoredAny;
 use serde_json::json;
 use toolgate_api::token::{Role, TokenRequest, TokenView};
 
 use super::client::{Client, escape};
 use super::document;
-use super::failure::Failure;
+use super::failure::Result;
 use super::print::{Printer, cell, time_from, time_text};
-use super::remote::Remote;
 
-const EXAMPLES: &str = "\
+pub const EXAMPLES: &str = "\
 Examples:
   toolgate token create --role orchestrator --organization acme --label 'chat server' > acme.token
   toolgate token create --role orchestrator --organization acme --agent bot
@@ -22,15 +21,6 @@ Examples:
   toolgate token create --role approver --organization acme --expires 90d --address 10.1.0.0/16
   toolgate token list
   toolgate token revoke 0123456789abcdef";
-
-#[derive(Args)]
-#[command(after_help = EXAMPLES)]
-pub struct TokenOptions {
-    #[command(flatten)]
-    pub remote: Remote,
-    #[command(subcommand)]
-    pub command: TokenCommand,
-}
 
 #[derive(Subcommand)]
 pub enum TokenCommand {
@@ -68,7 +58,7 @@ pub enum TokenCommand {
     },
 }
 
-pub async fn run(command: TokenCommand, client: &Client, printer: &mut Printer<'_>) -> Result<(), Failure> {
+pub async fn run(command: TokenCommand, client: &Client, printer: &mut Printer<'_>) -> Result {
     match command {
         TokenCommand::Create { role, organization, agent, label, expires, address } => {
             let (organization, agent) = split_agents(organization, agent);
@@ -107,7 +97,7 @@ fn split_agents(organization: Option<String>, agents: Vec<String>) -> (Option<St
 }
 
 /// Prints only the token on standard output, so it can be redirected to a file.
-async fn create(client: &Client, printer: &mut Printer<'_>, request: &TokenRequest) -> Result<(), Failure> {
+async fn create(client: &Client, printer: &mut Printer<'_>, request: &TokenRequest) -> Result {
     let created: TokenView = client.post("/v1/tokens").json(request).send().await?.body;
     printer.result(&created, created.token.as_deref().unwrap_or_default())?;
     if printer.is_json() {

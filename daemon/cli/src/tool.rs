@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -16,14 +16,13 @@ use toolgate_api::text::escape_for_display;
 
 use super::client::{Client, escape};
 use super::document::{self, arguments_from, document_from};
-use super::failure::Failure;
+use super::failure::{Failure, Result};
 use super::history::{self, DocumentName, HistoryOptions, RollbackOptions};
 use super::plugin::capabilities_text;
 use super::plugin::grant::{self, GrantOptions};
 use super::print::{Printer, cell, word};
-use super::remote::Remote;
 
-const EXAMPLES: &str = "\
+pub const EXAMPLES: &str = "\
 Examples:
   toolgate tool put acme/weather weather.json
   toolgate tool put acme weather.json                    named by its `display_name`
@@ -38,15 +37,6 @@ Examples:
   toolgate tool rollback acme/weather
   toolgate tool show acme/weather
   toolgate tool remove acme/weather";
-
-#[derive(Args)]
-#[command(after_help = EXAMPLES)]
-pub struct ToolOptions {
-    #[command(flatten)]
-    pub remote: Remote,
-    #[command(subcommand)]
-    pub command: ToolCommand,
-}
 
 #[derive(Subcommand)]
 pub enum ToolCommand {
@@ -122,7 +112,7 @@ pub enum ToolCommand {
     },
 }
 
-pub async fn run(command: ToolCommand, client: &Client, printer: &mut Printer<'_>) -> Result<(), Failure> {
+pub async fn run(command: ToolCommand, client: &Client, printer: &mut Printer<'_>) -> Result {
     match command {
         ToolCommand::List { organization } => {
             let tools: Vec<CustomToolView> =
@@ -170,7 +160,7 @@ pub async fn run(command: ToolCommand, client: &Client, printer: &mut Printer<'_
 }
 
 /// The capabilities that a tool asks for.
-async fn capabilities(client: &Client, name: &str) -> Result<CapabilitiesView, Failure> {
+async fn capabilities(client: &Client, name: &str) -> Result<CapabilitiesView> {
     let (organization, namespace) = name.split_once('/').unwrap_or((name, ""));
     let list = format!("/v1/orgs/{}/tools", escape(organization));
     let tools: Vec<CustomToolView> = client.list_all(&list).await?;
@@ -180,12 +170,7 @@ async fn capabilities(client: &Client, name: &str) -> Result<CapabilitiesView, F
 }
 
 /// Creates or replaces the tool at a path.
-pub async fn put(
-    client: &Client,
-    printer: &mut Printer<'_>,
-    path: &str,
-    definition: String,
-) -> Result<(), Failure> {
+pub async fn put(client: &Client, printer: &mut Printer<'_>, path: &str, definition: String) -> Result {
     let accepted: CustomToolAccepted =
         document::put(client, path, |_: Option<&IgnoredAny>| definition).await?.body;
     document::warn(printer, &accepted.warnings)?;
@@ -204,7 +189,7 @@ fn row(tool: &CustomToolView) -> [String; 6] {
 }
 
 /// Prints a tool; with `--json`, the whole response.
-fn show(printer: &mut Printer<'_>, tool: &CustomToolView, response: &impl Serialize) -> Result<(), Failure> {
+fn show(printer: &mut Printer<'_>, tool: &CustomToolView, response: &impl Serialize) -> Result {
     for left in &tool.left_out {
         printer.warning(&format!("`{}` is left out: {}", left.name, left.why))?;
     }
@@ -221,7 +206,7 @@ fn show(printer: &mut Printer<'_>, tool: &CustomToolView, response: &impl Serial
 }
 
 /// Prints the tools that wait for consent, with all the text that a model would read: consent must be informed.
-fn show_waiting(printer: &mut Printer<'_>, waiting: &WaitingView) -> Result<(), Failure> {
+fn show_waiting(printer: &mut Printer<'_>, waiting: &WaitingView) -> Result {
     let changes = [("added", &waiting.added), ("removed", &waiting.removed), ("changed", &waiting.changed)];
     let changes: Vec<_> = changes
         .iter()
@@ -276,7 +261,7 @@ fn test_call(
     arguments: &str,
     definition: Option<&str>,
     user: Option<String>,
-) -> Result<TestCallRequest, Failure> {
+) -> Result<TestCallRequest> {
     let no_action =
         || Failure::wrong_usage(format!("`{name}` is no action"), "write `organization/namespace/action`");
     let (organization, tool) = name.split_once('/').ok_or_else(no_action)?;
@@ -296,11 +281,7 @@ fn test_call(
     })
 }
 
-async fn try_out(
-    client: &Client,
-    printer: &mut Printer<'_>,
-    request: &TestCallRequest,
-) -> Result<(), Failure> {
+async fn try_out(client: &Client, printer: &mut Printer<'_>, request: &TestCallRequest) -> Result {
     let tried: TestCallView<'static> = client.post("/v1/try").json(request).send().await?.body;
     if printer.is_json() {
         return Ok(printer.json(&tried)?);
@@ -327,7 +308,7 @@ const BODY_CHARS: usize = 4_000;
 
 /// Prints an exchange as HTTP: the request behind `>`, the response behind `<`, and before both the rule that allowed
 /// it.
-fn show_exchange(printer: &mut Printer<'_>, exchange: &ExchangeView) -> Result<(), Failure> {
+fn show_exchange(printer: &mut Printer<'_>, exchange: &ExchangeView) -> Result {
     let mut lines = Vec::new();
     if let Some(rule) = &exchange.rule {
         lines.push(format!("# by the rule {}", serde_json::to_string(rule).unwrap_or_default()));
@@ -359,7 +340,7 @@ fn add_message(lines: &mut Vec<String>, mark: char, headers: &[FieldView], body:
 }
 
 /// Returns the path of the tool that a definition creates, from its display name (C1).
-fn path_for(organization: &str, definition: &str) -> Result<String, Failure> {
+fn path_for(organization: &str, definition: &str) -> Result<String> {
     #[derive(Default, Deserialize)]
     struct Definition {
         display_name: Option<String>,
@@ -375,7 +356,7 @@ fn path_for(organization: &str, definition: &str) -> Result<String, Failure> {
 }
 
 /// Returns the path of `organization/namespace`.
-pub fn path(name: &str) -> Result<String, Failure> {
+pub fn path(name: &str) -> Result<String> {
     let parts = name.split_once('/').filter(|(_, namespace)| !namespace.contains('/'));
     let (organization, namespace) = parts.ok_or_else(|| {
         Failure::wrong_usage(format!("`{name}` is no tool"), "write `organization/namespace`")

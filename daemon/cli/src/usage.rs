@@ -6,24 +6,14 @@ use toolgate_api::usage::{UsageBy, UsageReport, UsageRow, csv, json_lines};
 use super::audit::{When, now_ms};
 use super::client::Client;
 use super::document::query;
-use super::failure::Failure;
+use super::failure::Result;
 use super::print::Printer;
-use super::remote::Remote;
 
-const EXAMPLES: &str = "\
+pub const EXAMPLES: &str = "\
 Examples:
   toolgate usage --since 7d --by organization,day
   toolgate usage --organization acme --by agent,tool
   toolgate usage --since 31d --by organization,user --format csv > usage.csv";
-
-#[derive(Args)]
-#[command(after_help = EXAMPLES)]
-pub struct UsageOptions {
-    #[command(flatten)]
-    pub remote: Remote,
-    #[command(flatten)]
-    pub report: Report,
-}
 
 #[derive(Args)]
 pub struct Report {
@@ -81,7 +71,7 @@ impl From<By> for UsageBy {
     }
 }
 
-pub async fn run(report: &Report, client: &Client, printer: &mut Printer<'_>) -> Result<(), Failure> {
+pub async fn run(report: Report, client: &Client, printer: &mut Printer<'_>) -> Result {
     let by: Vec<UsageBy> = report.by.iter().copied().map(UsageBy::from).collect();
     let UsageReport { items } = client.get(&report.target(&by, now_ms())).send().await?.body;
     match report.format {
@@ -154,7 +144,7 @@ mod tests {
             let report = report(words);
             let answers = vec![Canned::json(200, answer())];
             let run =
-                run_with(answers, false, async |client, printer| run(&report, client, printer).await).await;
+                run_with(answers, false, async |client, printer| run(report, client, printer).await).await;
             assert!(run.out.contains(expected), "{}", run.out);
         }
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::failure::Failure;
+use super::failure::{Failure, Result};
 use super::print::Printer;
 
 /// Time between two requests.
@@ -22,8 +22,8 @@ pub struct WatchOptions {
 pub async fn repeat(
     printer: &mut Printer<'_>,
     options: WatchOptions,
-    list: impl AsyncFn(&mut Printer<'_>) -> Result<(), Failure>,
-) -> Result<(), Failure> {
+    list: impl AsyncFn(&mut Printer<'_>) -> Result,
+) -> Result {
     match options.watch {
         true => repeat_every(INTERVAL, printer, list).await,
         false => list(printer).await,
@@ -33,8 +33,8 @@ pub async fn repeat(
 async fn repeat_every(
     interval: Duration,
     printer: &mut Printer<'_>,
-    list: impl AsyncFn(&mut Printer<'_>) -> Result<(), Failure>,
-) -> Result<(), Failure> {
+    list: impl AsyncFn(&mut Printer<'_>) -> Result,
+) -> Result {
     let mut shown = None;
     loop {
         let mut text = (Vec::new(), Vec::new());

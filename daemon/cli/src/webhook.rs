@@ -1,18 +1,17 @@
 //! `toolgate webhook`: where approvals are announced (G18). A secret is read from a file or standard input, and never an
 //! argument.
 
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 use serde::de::IgnoredAny;
 use serde_json::json;
 use toolgate_api::webhook::{DeliveryView, WebhookList, WebhookTested, WebhookView};
 
 use super::client::{Client, escape};
 use super::document::text_from;
-use super::failure::Failure;
+use super::failure::{Failure, Result};
 use super::print::{Printer, time_text};
-use super::remote::Remote;
 
-const EXAMPLES: &str = "\
+pub const EXAMPLES: &str = "\
 Examples:
   toolgate webhook put acme/chat https://hooks.example.org/approvals      prints the secret of the signatures once
   toolgate webhook put acme/chat https://hooks.example.org/approvals --secret-file secret
@@ -22,15 +21,6 @@ Examples:
   toolgate webhook remove acme/chat
 
 An operator grants the host in the setting `webhooks.hosts`.";
-
-#[derive(Args)]
-#[command(after_help = EXAMPLES)]
-pub struct WebhookOptions {
-    #[command(flatten)]
-    pub remote: Remote,
-    #[command(subcommand)]
-    pub command: WebhookCommand,
-}
 
 #[derive(Subcommand)]
 pub enum WebhookCommand {
@@ -67,7 +57,7 @@ pub enum WebhookCommand {
     },
 }
 
-pub async fn run(command: WebhookCommand, client: &Client, printer: &mut Printer<'_>) -> Result<(), Failure> {
+pub async fn run(command: WebhookCommand, client: &Client, printer: &mut Printer<'_>) -> Result {
     match command {
         WebhookCommand::Put { name, url, secret_file } => {
             put(client, printer, &name, &url, secret_file.as_deref()).await
@@ -95,7 +85,7 @@ async fn put(
     name: &str,
     url: &str,
     secret_file: Option<&str>,
-) -> Result<(), Failure> {
+) -> Result {
     let mut request = json!({"url": url});
     if let Some(file) = secret_file {
         request["secret"] = json!(text_from(file)?.trim_end());
@@ -108,7 +98,7 @@ async fn put(
     Ok(printer.result(&webhook, &text)?)
 }
 
-async fn test(client: &Client, printer: &mut Printer<'_>, name: &str) -> Result<(), Failure> {
+async fn test(client: &Client, printer: &mut Printer<'_>, name: &str) -> Result {
     let tested: WebhookTested = client.post(&format!("{}/test", path(name)?)).send().await?.body;
     match &tested.error {
         None => Ok(printer.result(&tested, &format!("webhook `{name}` accepted the test event"))?),
@@ -123,7 +113,7 @@ fn row(webhook: &WebhookView) -> [String; 3] {
     [webhook.name.clone(), webhook.state.to_string(), webhook.url.clone()]
 }
 
-fn show(printer: &mut Printer<'_>, webhook: &WebhookView) -> Result<(), Failure> {
+fn show(printer: &mut Printer<'_>, webhook: &WebhookView) -> Result {
     if printer.is_json() {
         return Ok(printer.json(webhook)?);
     }
@@ -151,7 +141,7 @@ fn delivery_row(delivery: &DeliveryView) -> [String; 7] {
     ]
 }
 
-fn path(name: &str) -> Result<String, Failure> {
+fn path(name: &str) -> Result<String> {
     let (organization, webhook) = name.split_once('/').ok_or_else(|| {
         Failure::wrong_usage(
             format!("`{name}` names no webhook"),

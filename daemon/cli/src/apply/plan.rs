@@ -12,7 +12,7 @@ use toolgate_api::webhook::WebhookList;
 use super::super::client::{Client, ClientError, RequestBuilder, escape};
 use super::super::differences::differences;
 use super::super::document;
-use super::super::failure::Failure;
+use super::super::failure::{Failure, Result};
 use super::super::print::Printer;
 use super::folder::{Folder, FolderDocument, Kind};
 
@@ -47,7 +47,7 @@ pub struct Deletion {
 
 impl Plan {
     /// Reads the current documents, and compares them with those of the folder.
-    pub async fn read(client: &Client, folder: Folder, prune: bool) -> Result<Self, Failure> {
+    pub async fn read(client: &Client, folder: Folder, prune: bool) -> Result<Self> {
         let deletions = if prune { deletions(client, &folder).await? } else { Vec::new() };
         let (mut changes, mut unchanged) = (Vec::new(), 0);
         for document in folder.documents {
@@ -66,7 +66,7 @@ impl Plan {
 
     /// Asks the daemon to check each change without an effect, and how decisions would change. A refusal that another change
     /// of the plan may lift is passed over: such a change is checked when it is written.
-    pub async fn check(&self, client: &Client, printer: &mut Printer<'_>) -> Result<(), Failure> {
+    pub async fn check(&self, client: &Client, printer: &mut Printer<'_>) -> Result {
         for change in &self.changes {
             let document = &change.document;
             let depends = self.depends_on_another(document);
@@ -159,11 +159,7 @@ fn may_be_lifted(kind: Kind, error: &ClientError) -> bool {
 }
 
 /// Shows how the decisions for agents would change.
-async fn preview(
-    client: &Client,
-    document: &FolderDocument,
-    printer: &mut Printer<'_>,
-) -> Result<(), Failure> {
+async fn preview(client: &Client, document: &FolderDocument, printer: &mut Printer<'_>) -> Result {
     let path = match document.kind {
         Kind::Platform | Kind::Policy => format!("{}/diff", document.path),
         Kind::Agent => format!("{}/policy/diff", document.path),
@@ -209,7 +205,7 @@ fn is_same(document: &FolderDocument, stored: &Stored) -> bool {
     }
 }
 
-async fn read_stored(client: &Client, document: &FolderDocument) -> Result<Option<Stored>, Failure> {
+async fn read_stored(client: &Client, document: &FolderDocument) -> Result<Option<Stored>> {
     let current = document::current::<Box<RawValue>>(client, &document.path).await;
     let Some(current) = current.map_err(|failure| nothing_applied(&document.label, failure))? else {
         return Ok(None);
@@ -232,7 +228,7 @@ async fn read_stored(client: &Client, document: &FolderDocument) -> Result<Optio
 
 /// The documents of the folder's organizations that the folder does not have. An organization itself, a policy and a grant
 /// are never deleted.
-async fn deletions(client: &Client, folder: &Folder) -> Result<Vec<Deletion>, Failure> {
+async fn deletions(client: &Client, folder: &Folder) -> Result<Vec<Deletion>> {
     let mut found = Vec::new();
     for organization in folder.organizations() {
         let base = format!("/v1/orgs/{}", escape(&organization));
@@ -274,7 +270,7 @@ async fn deletions(client: &Client, folder: &Folder) -> Result<Vec<Deletion>, Fa
 }
 
 /// Reads the tags of the documents, so that one that was changed in between is not deleted.
-async fn with_tags(client: &Client, mut found: Vec<Deletion>) -> Result<Vec<Deletion>, Failure> {
+async fn with_tags(client: &Client, mut found: Vec<Deletion>) -> Result<Vec<Deletion>> {
     for deletion in found.iter_mut().filter(|deletion| deletion.etag.as_deref() == Some("*")) {
         let current = client.get(&deletion.path).send::<IgnoredAny>().await;
         deletion.etag = current.map_err(|error| nothing_applied(&deletion.label, error.into()))?.etag;

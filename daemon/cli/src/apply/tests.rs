@@ -19,7 +19,7 @@ async fn apply(files: &[(&str, &str)], dry_run: bool, answers: Vec<Canned>) -> R
 async fn apply_with(files: &[(&str, &str)], dry_run: bool, prune: bool, answers: Vec<Canned>) -> Run {
     let folder = folder(files);
     let options = FolderOptions { folder: folder.path().to_owned(), dry_run, yes: true, prune };
-    run_with(answers, false, async |client, printer| run(&options, client, printer).await).await
+    run_with(answers, false, async |client, printer| run(options, client, printer).await).await
 }
 
 fn missing() -> Canned {
@@ -187,7 +187,7 @@ async fn a_closed_standard_error_leaves_no_half_of_a_folder() {
     let folder = folder(&FILES);
     let options = FolderOptions { folder: folder.path().to_owned(), dry_run: false, yes: true, prune: false };
     let mut out = Vec::new();
-    let failure = run(&options, &client, &mut Printer::new(&mut out, &mut Closed, false)).await;
+    let failure = run(options, &client, &mut Printer::new(&mut out, &mut Closed, false)).await;
     failure.expect_err("raced");
     let lines: Vec<_> = daemon.requests().iter().skip(5).map(|asked| asked.line()).collect();
     let policy = "PUT /v1/orgs/acme/policy";

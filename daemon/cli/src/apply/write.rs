@@ -6,7 +6,7 @@ use toolgate_api::document::DocumentWarning;
 
 use super::super::client::{Client, ClientError};
 use super::super::document;
-use super::super::failure::Failure;
+use super::super::failure::{Failure, Result};
 use super::super::print::Printer;
 use super::folder::{FolderDocument, Kind};
 use super::plan::{Change, Deletion, Plan, empty_text, refusal};
@@ -20,7 +20,7 @@ struct Written<'plan> {
 /// Writes all changes, then deletes. Returns what a person must know, such as the secret of a new webhook.
 ///
 /// Output that cannot be printed, such as into a closed pipe, does not end the command between two writes.
-pub async fn all(client: &Client, plan: &Plan, printer: &mut Printer<'_>) -> Result<Vec<String>, Failure> {
+pub async fn all(client: &Client, plan: &Plan, printer: &mut Printer<'_>) -> Result<Vec<String>> {
     let (mut written, mut notes, mut unsettled) = (Vec::new(), Vec::new(), Vec::new());
     for change in &plan.changes {
         match change.put(client, "").send::<Value>().await {
@@ -70,7 +70,7 @@ async fn warn_of_tools(
     }
 }
 
-async fn delete(client: &Client, deletions: &[Deletion]) -> Result<(), Failure> {
+async fn delete(client: &Client, deletions: &[Deletion]) -> Result {
     for (index, deletion) in deletions.iter().enumerate() {
         let mut request = client.delete(&deletion.path);
         if let Some(etag) = &deletion.etag {
@@ -105,11 +105,7 @@ fn failure(change: &Change, error: ClientError) -> Failure {
 }
 
 /// Takes changes back, the last one first. The failure names those that stay.
-async fn take_back(
-    client: &Client,
-    written: Vec<Written<'_>>,
-    printer: &mut Printer<'_>,
-) -> Result<(), Failure> {
+async fn take_back(client: &Client, written: Vec<Written<'_>>, printer: &mut Printer<'_>) -> Result {
     let (mut stays, mut deleted) = (Vec::new(), Vec::new());
     for Written { change, etag } in written.into_iter().rev() {
         let document = &change.document;
@@ -138,7 +134,7 @@ async fn take_back(
     }
 }
 
-async fn restore(client: &Client, change: &Change, etag: Option<&str>) -> Result<(), Failure> {
+async fn restore(client: &Client, change: &Change, etag: Option<&str>) -> Result {
     let document = &change.document;
     let before = match (&change.before, change.creates()) {
         (Some(before), false) => Some(before.text.clone()),

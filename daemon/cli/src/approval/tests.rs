@@ -4,9 +4,10 @@ use toolgate_api::error::{CallError, ErrorType};
 use super::super::testing::{Run, parse, run_with};
 use super::*;
 use crate::client::testing::Canned;
+use crate::remote::ConnectedGroup;
 
 async fn run_line(words: &[&str], answers: Vec<Canned>) -> Run {
-    let options: ApprovalOptions = parse(words);
+    let options: ConnectedGroup<ApprovalCommand> = parse(words);
     let json = options.remote.json;
     run_with(answers, json, async |client, printer| run(options.command, client, printer).await).await
 }

@@ -14,7 +14,7 @@ use toolgate_api::audit_export::{ExportBegin, ExportEnd, ExportLine};
 
 use super::super::client::{Client, ClientError, LineStream};
 use super::super::document::query;
-use super::super::failure::Failure;
+use super::super::failure::{Failure, Result};
 use super::super::print::Printer;
 use super::{When, now_ms};
 
@@ -52,7 +52,7 @@ pub struct ExportedFile {
 }
 
 /// Lists the exported files of a folder, in the order of their records.
-pub fn exported_files(folder: &Path) -> Result<Vec<ExportedFile>, Failure> {
+pub fn exported_files(folder: &Path) -> Result<Vec<ExportedFile>> {
     let mut files = Vec::new();
     let listing = std::fs::read_dir(folder).map_err(|error| cannot_use(folder, &error))?;
     for entry in listing {
@@ -68,7 +68,7 @@ pub fn exported_files(folder: &Path) -> Result<Vec<ExportedFile>, Failure> {
     Ok(files)
 }
 
-pub async fn export(export: &Export, client: &Client, printer: &mut Printer<'_>) -> Result<(), Failure> {
+pub async fn export(export: &Export, client: &Client, printer: &mut Printer<'_>) -> Result {
     std::fs::create_dir_all(&export.out).map_err(|error| cannot_use(&export.out, &error))?;
     let earlier = exported_files(&export.out)?.pop();
     let after = earlier.as_ref().map(|file| file.to);
@@ -96,7 +96,7 @@ async fn receive(
     lines: &mut LineStream,
     files: &mut Files<'_>,
     earlier: Option<&ExportedFile>,
-) -> Result<Option<ExportEnd>, Failure> {
+) -> Result<Option<ExportEnd>> {
     loop {
         let line = match lines.next().await {
             Ok(Some(line)) if line.is_empty() => continue,
@@ -127,7 +127,7 @@ async fn receive(
 }
 
 /// Refuses to continue an export of other records.
-fn check_same(begin: &ExportBegin, earlier: &ExportedFile) -> Result<(), Failure> {
+fn check_same(begin: &ExportBegin, earlier: &ExportedFile) -> Result {
     let file = File::open(&earlier.path).map_err(|error| cannot_use(&earlier.path, &error))?;
     let mut line = String::new();
     BufReader::new(file).read_line(&mut line).map_err(|error| cannot_use(&earlier.path, &error))?;

@@ -11,11 +11,11 @@ use toolgate_api::audit_export::{ExportKind, ExportLine, ExportRecord};
 
 use super::super::client::{Client, ClientError, RETRY_MAX, RETRY_MIN, SILENCE};
 use super::super::document::query;
-use super::super::failure::Failure;
+use super::super::failure::Result;
 use super::super::print::{Printer, word};
 use super::{Filters, When, now_ms, row};
 
-pub async fn follow(filters: &Filters, client: &Client, printer: &mut Printer<'_>) -> Result<(), Failure> {
+pub async fn follow(filters: &Filters, client: &Client, printer: &mut Printer<'_>) -> Result {
     let mut followed = Followed { filters, after: filters.since.map(|_| 0), open: HashMap::new() };
     let since_ms = filters.since.map(|when| when.ms(now_ms()));
     let mut retry = None;
@@ -77,7 +77,7 @@ impl Followed<'_> {
         format!("/v1/audit/export{}", query(&filters))
     }
 
-    fn take(&mut self, line: &str, printer: &mut Printer<'_>) -> Result<(), Failure> {
+    fn take(&mut self, line: &str, printer: &mut Printer<'_>) -> Result {
         if line.is_empty() {
             return Ok(());
         }
@@ -207,7 +207,7 @@ impl Followed<'_> {
     }
 }
 
-fn print(item: &Row, printer: &mut Printer<'_>) -> Result<(), Failure> {
+fn print(item: &Row, printer: &mut Printer<'_>) -> Result {
     if printer.is_json() {
         return Ok(printer.json_text(&serde_json::to_string(item).unwrap_or_default())?);
     }

@@ -16,7 +16,7 @@ use toolgate_api::audit_export::{
     ExportBegin, ExportEnd, ExportGap, ExportKind, ExportLine, ExportRecord, ExportSegment,
 };
 
-use super::super::failure::Failure;
+use super::super::failure::{Failure, Result};
 use super::super::print::Printer;
 use super::export::exported_files;
 
@@ -48,7 +48,7 @@ struct FileReport {
 }
 
 /// Verifies one exported file, or all in a folder.
-pub fn verify_files(path: &Path, printer: &mut Printer<'_>) -> Result<(), Failure> {
+pub fn verify_files(path: &Path, printer: &mut Printer<'_>) -> Result {
     let files: Vec<PathBuf> = match path.is_dir() {
         true => exported_files(path)?.into_iter().map(|file| file.path).collect(),
         false => vec![path.to_owned()],
@@ -99,7 +99,7 @@ fn summary(report: &FileReport) -> String {
     format!("{} records in {} files fit together: {what}", report.records, report.files)
 }
 
-fn verify(files: &[PathBuf]) -> Result<FileReport, Failure> {
+fn verify(files: &[PathBuf]) -> Result<FileReport> {
     let mut chain = FileChain::default();
     'files: for path in files {
         let cannot_read = |error: std::io::Error| {

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::super::client::TlsFiles;
-use super::super::failure::Failure;
+use super::super::failure::{Failure, Result};
 
 /// Permission bits of group and others.
 const OTHERS_MODE: u32 = 0o077;
@@ -69,7 +69,7 @@ impl Context {
 
 impl Contexts {
     /// Returns the context of this name, or a failure that lists the known ones.
-    pub fn get(&self, name: &str) -> Result<&Context, Failure> {
+    pub fn get(&self, name: &str) -> Result<&Context> {
         self.contexts.get(name).ok_or_else(|| {
             let names: Vec<_> = self.contexts.keys().map(String::as_str).collect();
             let hint = match names.is_empty() {
@@ -88,7 +88,7 @@ impl Contexts {
 
 impl ContextFile {
     /// The file in the configuration folder of the user: `$XDG_CONFIG_HOME`, else `~/.config`.
-    pub fn of_user() -> Result<Self, Failure> {
+    pub fn of_user() -> Result<Self> {
         let folder = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
         let configuration =
             folder("XDG_CONFIG_HOME").or_else(|| folder("HOME").map(|home| home.join(".config")));
@@ -113,7 +113,7 @@ impl ContextFile {
     }
 
     /// Reads the contexts; none if there is no file. A file that others may read is refused, since it has tokens.
-    pub fn read(&self) -> Result<Contexts, Failure> {
+    pub fn read(&self) -> Result<Contexts> {
         let text = match fs::read_to_string(&self.0) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Contexts::default()),
@@ -142,7 +142,7 @@ impl ContextFile {
     }
 
     /// Replaces the contexts.
-    pub fn write(&self, contexts: &Contexts) -> Result<(), Failure> {
+    pub fn write(&self, contexts: &Contexts) -> Result {
         let text = serde_json::to_string_pretty(contexts).unwrap_or_default();
         self.replace(&text).map_err(|error| self.failure("write", &error))
     }

@@ -8,7 +8,7 @@ use toolgate_api::plugin::{
 
 use super::{asks, path_in, show};
 use crate::client::Client;
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::print::Printer;
 
 #[derive(Args)]
@@ -29,11 +29,7 @@ pub struct ApproveOptions {
     organization: Option<String>,
 }
 
-pub async fn approve(
-    client: &Client,
-    printer: &mut Printer<'_>,
-    options: &ApproveOptions,
-) -> Result<(), Failure> {
+pub async fn approve(client: &Client, printer: &mut Printer<'_>, options: &ApproveOptions) -> Result {
     let ApproveOptions { namespace, digest, keep_grant, yes, organization } = options;
     let path = path_in(organization.as_deref(), namespace);
     if let Some(digest) = digest {
@@ -64,7 +60,7 @@ pub async fn ask_for_consent(
     organization: Option<&str>,
     namespace: &str,
     digest: &str,
-) -> Result<(), Failure> {
+) -> Result {
     if asks("Serve this version? [y/N] ")? {
         return send(client, printer, &path_in(organization, namespace), digest, false).await;
     }
@@ -78,10 +74,7 @@ fn command(organization: Option<&str>, namespace: &str, digest: &str) -> String 
 }
 
 /// Prints each difference with the old and the new value.
-pub fn print_differences(
-    printer: &mut Printer<'_>,
-    differences: &[VersionDifference],
-) -> Result<(), Failure> {
+pub fn print_differences(printer: &mut Printer<'_>, differences: &[VersionDifference]) -> Result {
     for VersionDifference { tool, field, before, after } in differences {
         let tool = tool.as_ref().map(|tool| format!("{tool}: ")).unwrap_or_default();
         printer.note(&format!("{tool}{field}"))?;
@@ -101,7 +94,7 @@ pub async fn send(
     path: &str,
     digest: &str,
     keep_grant: bool,
-) -> Result<(), Failure> {
+) -> Result {
     let approval = PluginApproval { digest: digest.to_owned(), keep_grant };
     let post = client.post(&format!("{path}/approve")).json(&approval);
     let approved: PluginApproved = post.send().await?.body;

@@ -9,7 +9,7 @@ use super::asks;
 use crate::client::Client;
 use crate::differences::differences;
 use crate::document::{self, document_from};
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::history::{self, DocumentName, HistoryOptions, RollbackOptions};
 use crate::print::Printer;
 
@@ -46,8 +46,8 @@ pub async fn run(
     name: &DocumentName,
     label: &str,
     options: &GrantOptions,
-    asked: impl AsyncFnOnce() -> Result<CapabilitiesView, Failure>,
-) -> Result<(), Failure> {
+    asked: impl AsyncFnOnce() -> Result<CapabilitiesView>,
+) -> Result {
     let set = format!("{label} has its grant, for calls from now on");
     match &options.file {
         _ if options.history => history::show(client, printer, name, &HistoryOptions::default()).await,
@@ -74,7 +74,7 @@ pub async fn run(
 }
 
 /// The capabilities as a grant. A grant names its hosts, so a request for every host is left out.
-fn as_grant(asked: &CapabilitiesView, printer: &mut Printer<'_>) -> Result<Value, Failure> {
+fn as_grant(asked: &CapabilitiesView, printer: &mut Printer<'_>) -> Result<Value> {
     let mut grant = json!({});
     if asked.filesystem == "workspace" {
         grant["filesystem"] = json!("workspace");
@@ -118,7 +118,7 @@ async fn add_asked(
     label: &str,
     asked: &Value,
     yes: bool,
-) -> Result<Option<DocumentAccepted>, Failure> {
+) -> Result<Option<DocumentAccepted>> {
     let current = document::current::<Value>(client, &name.path).await?;
     let before = current.as_ref().map_or_else(|| json!({}), |current| current.body.clone());
     let after: Value = serde_json::from_str(&with(&before, &asked.to_string())).unwrap_or_default();
@@ -147,7 +147,7 @@ async fn write(
     path: &str,
     file: &str,
     add: bool,
-) -> Result<DocumentAccepted, Failure> {
+) -> Result<DocumentAccepted> {
     let text = document_from(file)?;
     let body = |before: Option<&Value>| match before.filter(|_| add) {
         Some(before) => with(before, &text),

@@ -8,7 +8,7 @@ use toolgate_api::publisher::PublisherKeyDocument;
 use crate::audit::now_ms;
 use crate::client::{Client, escape};
 use crate::document;
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::print::{Printer, time_from};
 
 #[derive(Subcommand)]
@@ -64,7 +64,7 @@ pub struct Put {
     valid_until: Option<u64>,
 }
 
-pub async fn run(command: KeyCommand, client: &Client, printer: &mut Printer<'_>) -> Result<(), Failure> {
+pub async fn run(command: KeyCommand, client: &Client, printer: &mut Printer<'_>) -> Result {
     match command {
         KeyCommand::List { owner } => {
             let keys: Vec<DocumentEntry<PublisherKeyDocument>> = client.list_all(&owner.path()).await?;
@@ -95,7 +95,7 @@ pub async fn run(command: KeyCommand, client: &Client, printer: &mut Printer<'_>
     }
 }
 
-async fn put(client: &Client, printer: &mut Printer<'_>, put: &Put) -> Result<(), Failure> {
+async fn put(client: &Client, printer: &mut Printer<'_>, put: &Put) -> Result {
     let (path, name) = (put.key.path(), &put.key.name);
     let current = document::current::<PublisherKeyDocument>(client, &path).await?;
     if current.as_ref().is_some_and(|current| current.body.revoked) {

@@ -15,7 +15,7 @@ use super::approve::{ask_for_consent, print_differences, send};
 use super::{asks, find_signature, path_in, read_component, read_signature, show};
 use crate::client::Client;
 use crate::document;
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::print::Printer;
 
 #[derive(Args, Default)]
@@ -39,7 +39,7 @@ pub struct LoadOptions {
     pub organization: Option<String>,
 }
 
-pub async fn load(client: &Client, printer: &mut Printer<'_>, options: &LoadOptions) -> Result<(), Failure> {
+pub async fn load(client: &Client, printer: &mut Printer<'_>, options: &LoadOptions) -> Result {
     let upload = Upload::read(options)?;
     upload.announce(printer)?;
     let mut loaded = upload.send(client, options.yes).await?;
@@ -59,7 +59,7 @@ pub async fn load(client: &Client, printer: &mut Printer<'_>, options: &LoadOpti
 }
 
 /// Loads a file for its author: confirms the hints of its tools, approves its differences and keeps its grant.
-pub async fn reload(client: &Client, printer: &mut Printer<'_>, file: &Path) -> Result<(), Failure> {
+pub async fn reload(client: &Client, printer: &mut Printer<'_>, file: &Path) -> Result {
     let upload = Upload::read(&LoadOptions { file: file.to_owned(), ..LoadOptions::default() })?;
     upload.announce(printer)?;
     let loaded = upload.send(client, true).await?;
@@ -75,7 +75,7 @@ pub async fn reload(client: &Client, printer: &mut Printer<'_>, file: &Path) -> 
 }
 
 /// Tells of a version on trial, beside which the shown one serves.
-fn note_canary(printer: &mut Printer<'_>, plugin: &PluginView) -> Result<(), Failure> {
+fn note_canary(printer: &mut Printer<'_>, plugin: &PluginView) -> Result {
     let on_trial = |version: &&VersionView| version.state == PluginState::Canary;
     let Some(version) = plugin.versions.iter().find(on_trial) else { return Ok(()) };
     let percent = version.canary.map_or(0, |canary| canary.percent);
@@ -100,7 +100,7 @@ enum Body {
 }
 
 impl Upload {
-    fn read(options: &LoadOptions) -> Result<Self, Failure> {
+    fn read(options: &LoadOptions) -> Result<Self> {
         let file = &options.file;
         let namespace = match &options.namespace {
             Some(namespace) => namespace.clone(),
@@ -115,7 +115,7 @@ impl Upload {
         Ok(Self { namespace, organization, canary, body, signature })
     }
 
-    fn announce(&self, printer: &mut Printer<'_>) -> Result<(), Failure> {
+    fn announce(&self, printer: &mut Printer<'_>) -> Result {
         let namespace = &self.namespace;
         let text = match &self.body {
             Body::Registry(_) => {
@@ -130,7 +130,7 @@ impl Upload {
         Ok(printer.note(&text)?)
     }
 
-    async fn send(&self, client: &Client, confirm_hints: bool) -> Result<PluginLoaded, Failure> {
+    async fn send(&self, client: &Client, confirm_hints: bool) -> Result<PluginLoaded> {
         let confirm = confirm_hints.then(|| "confirm=hints".to_owned());
         let canary = self.canary.map(|percent| format!("canary={percent}"));
         let query: Vec<String> = canary.into_iter().chain(confirm).collect();
@@ -150,7 +150,7 @@ impl Upload {
 }
 
 /// Shows the hints that loosen the gate, and asks whether they count for this file (9.11).
-fn confirms_hints(printer: &mut Printer<'_>, plugin: &PluginView, yes: bool) -> Result<bool, Failure> {
+fn confirms_hints(printer: &mut Printer<'_>, plugin: &PluginView, yes: bool) -> Result<bool> {
     let loosens = |tool: &&ToolView| {
         let hints = tool.details.hints;
         let is_open = yes || tool.details.hints_state == HintsState::Unconfirmed;
@@ -183,7 +183,7 @@ fn hints_line(tool: &ToolView) -> String {
 }
 
 /// The given signature, or the one beside the component.
-fn signature(options: &LoadOptions) -> Result<Option<Vec<u8>>, Failure> {
+fn signature(options: &LoadOptions) -> Result<Option<Vec<u8>>> {
     match &options.signature {
         Some(file) => read_signature(file).map(Some),
         None if reference(&options.file).is_some() => Ok(None),
@@ -198,7 +198,7 @@ fn reference(file: &Path) -> Option<&str> {
 
 /// Derives the namespace from a file name: Cargo writes `my_plugin.wasm` for the package of the plugin `my-plugin`. For a
 /// reference it is the end of the repository's path.
-fn namespace_of(file: &Path) -> Result<String, Failure> {
+fn namespace_of(file: &Path) -> Result<String> {
     let stem = match reference(file).and_then(|reference| reference.split('@').next()?.rsplit('/').next()) {
         Some(repository) => repository.split(':').next(),
         None => file.file_stem().and_then(|stem| stem.to_str()),

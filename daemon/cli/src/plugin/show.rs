@@ -4,11 +4,11 @@ use toolgate_api::plugin::{PluginLoaded, PluginView, ToolView, VersionView};
 
 use super::capabilities_text;
 use crate::document;
-use crate::failure::Failure;
+use crate::failure::Result;
 use crate::print::{Printer, time_text, word};
 
 /// Prints a plugin in tables at a terminal, else as JSON.
-pub fn run(printer: &mut Printer<'_>, loaded: &PluginLoaded) -> Result<(), Failure> {
+pub fn run(printer: &mut Printer<'_>, loaded: &PluginLoaded) -> Result {
     if !printer.is_terminal() {
         return Ok(printer.json(loaded)?);
     }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::read_limited;
-use crate::failure::Failure;
+use crate::failure::Result;
 
 /// Most bytes of a signature that are read; the daemon takes fewer.
 const SIGNATURE_BYTES: u64 = 64 * 1024;
@@ -16,12 +16,12 @@ pub fn signature_beside(file: &Path) -> PathBuf {
 }
 
 /// Reads a signature from its file.
-pub fn read_signature(file: &Path) -> Result<Vec<u8>, Failure> {
+pub fn read_signature(file: &Path) -> Result<Vec<u8>> {
     read_limited(file, SIGNATURE_BYTES, "give the file that `toolgate plugin sign` wrote")
 }
 
 /// Reads the signature beside a plugin file, if there is one.
-pub fn find_signature(file: &Path) -> Result<Option<Vec<u8>>, Failure> {
+pub fn find_signature(file: &Path) -> Result<Option<Vec<u8>>> {
     Some(signature_beside(file))
         .filter(|beside| beside.exists())
         .map(|beside| read_signature(&beside))

@@ -7,7 +7,7 @@ use toolgate_api::document::DocumentAccepted;
 
 use crate::client::{Client, escape};
 use crate::document::{self, document_from};
-use crate::failure::Failure;
+use crate::failure::Result;
 use crate::print::Printer;
 
 #[derive(Subcommand)]
@@ -34,11 +34,7 @@ pub enum AssertionsCommand {
     },
 }
 
-pub async fn run(
-    command: AssertionsCommand,
-    client: &Client,
-    printer: &mut Printer<'_>,
-) -> Result<(), Failure> {
+pub async fn run(command: AssertionsCommand, client: &Client, printer: &mut Printer<'_>) -> Result {
     match command {
         AssertionsCommand::Show { holder } => {
             let answer = client.get(&path(&holder)).send::<Value>().await?;

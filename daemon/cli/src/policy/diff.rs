@@ -3,18 +3,13 @@
 use toolgate_api::policy_diff::{AgentChange, Preview};
 
 use super::super::document::{self, document_from};
-use super::super::failure::Failure;
+use super::super::failure::Result;
 use super::super::print::{Printer, cell};
 use super::LayerName;
 use super::explain::verdict_text;
 use crate::client::Client;
 
-pub async fn run(
-    layer: &LayerName,
-    file: &str,
-    client: &Client,
-    printer: &mut Printer<'_>,
-) -> Result<(), Failure> {
+pub async fn run(layer: &LayerName, file: &str, client: &Client, printer: &mut Printer<'_>) -> Result {
     let post = client.post(&layer.diff_path()).json_text(document_from(file)?);
     let preview: Preview = post.send().await?.body;
     if printer.is_json() {

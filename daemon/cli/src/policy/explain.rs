@@ -10,7 +10,7 @@ use toolgate_api::plugin::ToolDetails;
 
 use super::super::agent::{self, AgentName, parse_agent};
 use super::super::document::query;
-use super::super::failure::Failure;
+use super::super::failure::Result;
 use super::super::print::{Printer, cell, word};
 use crate::client::Client;
 
@@ -35,7 +35,7 @@ pub struct Explain {
     session: Option<String>,
 }
 
-pub async fn run(asked: &Explain, client: &Client, printer: &mut Printer<'_>) -> Result<(), Failure> {
+pub async fn run(asked: &Explain, client: &Client, printer: &mut Printer<'_>) -> Result {
     let query = query(&[
         ("tool", asked.tool.as_deref()),
         ("channel", asked.channel.as_deref()),
@@ -64,7 +64,7 @@ pub(super) fn verdict_text(verdict: ToolVerdict) -> &'static str {
     }
 }
 
-fn print_all(tools: &[ExplainedTool], printer: &mut Printer<'_>) -> Result<(), Failure> {
+fn print_all(tools: &[ExplainedTool], printer: &mut Printer<'_>) -> Result {
     let mut rows = Vec::new();
     let mut counts = Vec::new();
     for verdict in VERDICTS {
@@ -81,11 +81,7 @@ fn row(tool: &ExplainedTool) -> [String; 5] {
     [tool.tool.clone(), verdict, tool.layer.to_string(), cell(tool.rule.as_ref()), cell(tool.why.as_ref())]
 }
 
-fn print_one(
-    explanation: &Explanation,
-    tool: &ExplainedTool,
-    printer: &mut Printer<'_>,
-) -> Result<(), Failure> {
+fn print_one(explanation: &Explanation, tool: &ExplainedTool, printer: &mut Printer<'_>) -> Result {
     let mut line = format!("{} calls {}", explanation.agent, tool.tool);
     for (name, value) in [("on channel", &explanation.channel), ("in session", &explanation.session)] {
         if let Some(value) = value {
@@ -109,7 +105,7 @@ fn print_one(
 }
 
 /// Prints what a model is told beside the description, and the hints.
-fn print_details(details: &ToolDetails, printer: &mut Printer<'_>) -> Result<(), Failure> {
+fn print_details(details: &ToolDetails, printer: &mut Printer<'_>) -> Result {
     let Hints { read_only, destructive, idempotent, open_world } = details.hints;
     let hints = [
         ("read-only", read_only),

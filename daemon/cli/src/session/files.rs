@@ -9,7 +9,7 @@ use serde_json::json;
 use toolgate_api::file::{FileList, FileView};
 
 use crate::client::{Client, escape};
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::print::Printer;
 
 #[derive(Subcommand)]
@@ -50,7 +50,7 @@ pub enum FilesCommand {
     },
 }
 
-pub async fn run(command: FilesCommand, client: &Client, printer: &mut Printer<'_>) -> Result<(), Failure> {
+pub async fn run(command: FilesCommand, client: &Client, printer: &mut Printer<'_>) -> Result {
     match command {
         FilesCommand::List { id } => {
             let list: FileList = client.get(&folder(&id)).send().await?.body;
@@ -90,7 +90,7 @@ fn row(file: &FileView) -> [String; 3] {
     [file.path.clone(), file.kind.to_string(), file.bytes.to_string()]
 }
 
-fn read(place: &str) -> Result<Vec<u8>, Failure> {
+fn read(place: &str) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     match place {
         "-" => std::io::stdin().lock().read_to_end(&mut bytes).map(|_| bytes).map_err(Failure::from),
