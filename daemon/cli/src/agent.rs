@@ -1,16 +1,17 @@
 //! `toolgate agent`: manages the agents of an organization.
 
-use clap::Subcommand;
 use clap::builder::PossibleValuesParser;
+use clap::{Args, Subcommand};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use toolgate_api::document::{DocumentAccepted, DocumentEntry};
 
-use super::client::{Client, escape};
+use super::arguments::{AgentArgument, OrganizationArgument};
+use super::client::Client;
 use super::document::{self, document_from};
 use super::failure::Result;
-use super::history::{self, HistoryOptions, RollbackOptions};
-use super::policy::LayerName;
+use super::history::{DocumentCommand, HistoryOptions, RollbackOptions};
+use super::list;
 use super::print::{Printer, cell};
 
 pub const EXAMPLES: &str = "\
@@ -27,147 +28,68 @@ Examples:
 #[derive(Subcommand)]
 pub enum AgentCommand {
     /// Create an agent, or change the given fields of it; a file replaces its whole document
-    Put {
-        /// The agent
-        #[arg(value_name = "ORG/AGENT", value_parser = parse_agent)]
-        agent: AgentName,
-        /// The document, as JSON; `-` for standard input
-        #[arg(
-            required_unless_present_any = ["enabled", "disabled", "profile", "subtype", "autonomy"],
-            conflicts_with_all = ["enabled", "disabled", "profile", "subtype", "autonomy"]
-        )]
-        file: Option<String>,
-        /// A tool that the agent may call: `namespace/tool`, `namespace/*` or `*`
-        #[arg(long, value_name = "TOOL")]
-        enabled: Vec<String>,
-        /// A tool that the agent may not call; overrides every allow rule
-        #[arg(long, value_name = "TOOL")]
-        disabled: Vec<String>,
-        /// The profile: a named set of tools
-        #[arg(long, value_name = "NAME")]
-        profile: Option<String>,
-        /// The kind of agent, which selects a profile
-        #[arg(long, value_name = "NAME")]
-        subtype: Option<String>,
-        /// How far the agent acts without a person [default: supervised]
-        #[arg(long, value_parser = PossibleValuesParser::new(["draft_only", "supervised", "autonomous"]))]
-        autonomy: Option<String>,
-    },
+    Put(Put),
     /// Show an agent's document
-    Get {
-        /// The agent
-        #[arg(value_name = "ORG/AGENT", value_parser = parse_agent)]
-        agent: AgentName,
-    },
+    Get(AgentArgument),
     /// List the agents of an organization
-    List {
-        /// The organization
-        #[arg(value_name = "ORG")]
-        organization: String,
-    },
+    List(OrganizationArgument),
     /// List the kept revisions of an agent's document, or show one
-    History {
-        /// The agent
-        #[arg(value_name = "ORG/AGENT", value_parser = parse_agent)]
-        agent: AgentName,
-        #[command(flatten)]
-        options: HistoryOptions,
-    },
+    History(DocumentCommand<AgentArgument, HistoryOptions>),
     /// Return to an earlier revision of an agent's document, after its differences are shown
-    Rollback {
-        /// The agent
-        #[arg(value_name = "ORG/AGENT", value_parser = parse_agent)]
-        agent: AgentName,
-        #[command(flatten)]
-        options: RollbackOptions,
-    },
+    Rollback(DocumentCommand<AgentArgument, RollbackOptions>),
     /// Delete an agent and end its sessions
-    Delete {
-        /// The agent
-        #[arg(value_name = "ORG/AGENT", value_parser = parse_agent)]
-        agent: AgentName,
-    },
+    Delete(AgentArgument),
 }
 
-/// A parsed `ORG/AGENT`. The daemon validates the two names.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AgentName {
-    pub organization: String,
-    pub agent: String,
+#[derive(Args)]
+pub struct Put {
+    #[command(flatten)]
+    agent: AgentArgument,
+    /// The document, as JSON; `-` for standard input
+    #[arg(
+        required_unless_present_any = ["enabled", "disabled", "profile", "subtype", "autonomy"],
+        conflicts_with_all = ["enabled", "disabled", "profile", "subtype", "autonomy"]
+    )]
+    file: Option<String>,
+    #[command(flatten)]
+    fields: NamedFields,
 }
 
-impl std::fmt::Display for AgentName {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(out, "{}/{}", self.organization, self.agent)
-    }
-}
-
-pub fn parse_agent(text: &str) -> Result<AgentName, String> {
-    match text.split_once('/') {
-        Some((organization, agent))
-            if !organization.is_empty() && !agent.is_empty() && !agent.contains('/') =>
-        {
-            Ok(AgentName { organization: organization.to_owned(), agent: agent.to_owned() })
-        }
-        _ => Err("write it like `acme/bot`: the organization, a slash, the agent".into()),
-    }
+/// The fields of a document that options name.
+#[derive(Args)]
+struct NamedFields {
+    /// A tool that the agent may call: `namespace/tool`, `namespace/*` or `*`
+    #[arg(long, value_name = "TOOL")]
+    enabled: Vec<String>,
+    /// A tool that the agent may not call; overrides every allow rule
+    #[arg(long, value_name = "TOOL")]
+    disabled: Vec<String>,
+    /// The profile: a named set of tools
+    #[arg(long, value_name = "NAME")]
+    profile: Option<String>,
+    /// The kind of agent, which selects a profile
+    #[arg(long, value_name = "NAME")]
+    subtype: Option<String>,
+    /// How far the agent acts without a person [default: supervised]
+    #[arg(long, value_parser = PossibleValuesParser::new(["draft_only", "supervised", "autonomous"]))]
+    autonomy: Option<String>,
 }
 
 pub async fn run(command: AgentCommand, client: &Client, printer: &mut Printer<'_>) -> Result {
     match command {
-        AgentCommand::Put { agent, file, enabled, disabled, profile, subtype, autonomy } => {
-            let named = NamedFields { enabled, disabled, profile, subtype, autonomy };
-            match file {
-                Some(file) => {
-                    let text = document_from(&file)?;
-                    put(client, printer, &agent, |_| text).await
-                }
-                None => put(client, printer, &agent, |current| named.in_document(current)).await,
-            }
+        AgentCommand::Put(options) => put(client, printer, options).await,
+        AgentCommand::Get(AgentArgument { agent }) => document::print(client, printer, &agent.path()).await,
+        AgentCommand::List(organization) => {
+            list::all(client, printer, &organization.list_path("agents"), HEADINGS, row).await
         }
-        AgentCommand::Get { agent } => {
-            let document: Value = client.get(&path(&agent)).send().await?.body;
-            Ok(printer.document(&document)?)
-        }
-        AgentCommand::List { organization } => {
-            #[derive(Serialize, Deserialize)]
-            struct Summary {
-                #[serde(skip_serializing_if = "Option::is_none")]
-                name: Option<String>,
-                #[serde(skip_serializing_if = "Option::is_none")]
-                enabled: Option<ToolNames>,
-                #[serde(flatten)]
-                others: Map<String, Value>,
-            }
-            let path = format!("/v1/orgs/{}/agents", escape(&organization));
-            let agents: Vec<DocumentEntry<Summary>> = client.list_all(&path).await?;
-            Ok(printer.list(["AGENT", "NAME", "ENABLED"], &agents, |entry| {
-                let Summary { name, enabled, .. } = &entry.document;
-                let enabled = enabled.as_ref().map(ToolNames::text);
-                [entry.name.clone(), cell(name.as_ref()), cell(enabled.as_ref())]
-            })?)
-        }
-        AgentCommand::History { agent, options } => {
-            history::show(client, printer, &LayerName::Agent(agent).document(), &options).await
-        }
-        AgentCommand::Rollback { agent, options } => {
-            history::rollback(client, printer, &LayerName::Agent(agent).document(), &options).await
-        }
-        AgentCommand::Delete { agent } => {
-            document::delete(client, &path(&agent)).await?;
+        AgentCommand::History(history) => history.show(client, printer).await,
+        AgentCommand::Rollback(rollback) => rollback.roll_back(client, printer).await,
+        AgentCommand::Delete(AgentArgument { agent }) => {
+            document::delete(client, &agent.path()).await?;
             let deleted = json!({"deleted": agent.to_string()});
             Ok(printer.result(&deleted, &format!("agent `{agent}` is deleted"))?)
         }
     }
-}
-
-/// The fields of a document that options name.
-struct NamedFields {
-    enabled: Vec<String>,
-    disabled: Vec<String>,
-    profile: Option<String>,
-    subtype: Option<String>,
-    autonomy: Option<String>,
 }
 
 impl NamedFields {
@@ -202,19 +124,31 @@ impl ToolNames {
     }
 }
 
-async fn put(
-    client: &Client,
-    printer: &mut Printer<'_>,
-    agent: &AgentName,
-    body: impl FnOnce(Option<&Value>) -> String,
-) -> Result {
-    let accepted: DocumentAccepted = document::put::<Value, _>(client, &path(agent), body).await?.body;
-    document::warn(printer, &accepted.warnings)?;
-    Ok(printer.result(&accepted, &format!("agent `{agent}` is set"))?)
+/// What a list shows of an agent's document.
+#[derive(Serialize, Deserialize)]
+struct Summary {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    enabled: Option<ToolNames>,
+    #[serde(flatten)]
+    others: Map<String, Value>,
 }
 
-pub fn path(agent: &AgentName) -> String {
-    format!("/v1/orgs/{}/agents/{}", escape(&agent.organization), escape(&agent.agent))
+const HEADINGS: [&str; 3] = ["AGENT", "NAME", "ENABLED"];
+
+fn row(entry: &DocumentEntry<Summary>) -> [String; 3] {
+    let Summary { name, enabled, .. } = &entry.document;
+    [entry.name.clone(), cell(name.as_ref()), cell(enabled.as_ref().map(ToolNames::text).as_ref())]
+}
+
+async fn put(client: &Client, printer: &mut Printer<'_>, options: Put) -> Result {
+    let Put { agent: AgentArgument { agent }, file, fields } = options;
+    let text = file.as_deref().map(document_from).transpose()?;
+    let body = |current: Option<&Value>| text.unwrap_or_else(|| fields.in_document(current));
+    let accepted: DocumentAccepted = document::put(client, &agent.path(), body).await?.body;
+    document::warn(printer, &accepted.warnings)?;
+    Ok(printer.result(&accepted, &format!("agent `{agent}` is set"))?)
 }
 
 #[cfg(test)]
@@ -229,20 +163,19 @@ mod tests {
         run_with(answers, false, async |client, printer| run(command, client, printer).await).await
     }
 
-    fn bot() -> AgentName {
-        parse_agent("acme/bot").expect("an agent")
+    fn bot() -> AgentArgument {
+        AgentArgument { agent: "acme/bot".parse().expect("an agent") }
     }
 
     fn put(file: Option<String>) -> AgentCommand {
-        AgentCommand::Put {
-            agent: bot(),
-            file,
+        let fields = NamedFields {
             enabled: vec!["files/*".into()],
             disabled: Vec::new(),
             profile: None,
             subtype: None,
             autonomy: None,
-        }
+        };
+        AgentCommand::Put(Put { agent: bot(), file, fields })
     }
 
     fn there() -> Canned {
@@ -302,7 +235,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_agent_is_deleted_as_it_is_now() {
-        let run = run_command(AgentCommand::Delete { agent: bot() }, vec![there(), Canned::empty(204)]).await;
+        let run = run_command(AgentCommand::Delete(bot()), vec![there(), Canned::empty(204)]).await;
         run.result.expect("done");
         assert_eq!(run.asked[1].header("if-match"), Some("\"4\""));
         assert_eq!(run.out, "agent `acme/bot` is deleted\n");
@@ -313,16 +246,11 @@ mod tests {
         let item = json!({"name": "bot", "etag": "\"1\"", "document": {"name": "Bot", "enabled": ["files/*", "sums/add"]}});
         let all = json!({"name": "root", "etag": "\"1\"", "document": {"enabled": "*"}});
         let page = Canned::json(200, json!({"items": [item, all], "next_cursor": null}));
-        let run = run_command(AgentCommand::List { organization: "acme".into() }, vec![page]).await;
+        let run =
+            run_command(AgentCommand::List(OrganizationArgument { organization: "acme".into() }), vec![page])
+                .await;
         run.result.expect("listed");
         assert!(run.out.contains("root   -     *"), "{}", run.out);
         assert!(run.out.contains("bot    Bot   files/*,sums/add"), "{}", run.out);
-    }
-
-    #[test]
-    fn an_agent_is_an_organization_a_slash_and_a_name() {
-        for text in ["acme", "acme/", "/bot", "a/b/c", ""] {
-            assert!(parse_agent(text).is_err(), "{text}");
-        }
     }
 }

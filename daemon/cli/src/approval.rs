@@ -13,6 +13,7 @@ use super::audit::now_ms;
 use super::client::{Client, escape};
 use super::document::{arguments_from, query};
 use super::failure::{Failure, Result};
+use super::list;
 use super::print::{Printer, time_from, time_text};
 use super::watch::{WatchOptions, repeat};
 
@@ -87,12 +88,9 @@ pub async fn run(command: ApprovalCommand, client: &Client, printer: &mut Printe
         ApprovalCommand::List { organization, state, watch } => {
             let query = query(&[("organization", organization.as_deref()), ("state", state.as_deref())]);
             let path = format!("/v1/approvals{query}");
-            let headings = ["ID", "STATE", "AGENT", "TOOL", "ASKED AT", "EXPIRES AT"];
-            repeat(printer, watch, async |printer| {
-                let approvals: Vec<ApprovalView> = client.list_all(&path).await?;
-                Ok(printer.list(headings, &approvals, row)?)
-            })
-            .await
+            let list =
+                async |printer: &mut Printer<'_>| list::all(client, printer, &path, HEADINGS, row).await;
+            repeat(printer, watch, list).await
         }
         ApprovalCommand::Show { id } => show(printer, &client.get(&path(&id)).send().await?.body),
         ApprovalCommand::Approve(options) => approve(client, printer, options).await,
@@ -110,6 +108,8 @@ pub async fn run(command: ApprovalCommand, client: &Client, printer: &mut Printe
         }
     }
 }
+
+const HEADINGS: [&str; 6] = ["ID", "STATE", "AGENT", "TOOL", "ASKED AT", "EXPIRES AT"];
 
 fn row(approval: &ApprovalView) -> [String; 6] {
     [

@@ -10,12 +10,13 @@ use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
 use jiff::{Span, SpanRelativeTo, Timestamp};
 use serde::de::DeserializeOwned;
-use toolgate_api::audit::{AuditPage, DamagedRange, Kind, PAGE_ROWS_MAX, Row, Status, VerifyReport};
+use toolgate_api::audit::{DamagedRange, Kind, PAGE_ROWS_MAX, Row, Status, VerifyReport};
 use toolgate_api::error::ErrorType;
 
 use super::client::Client;
 use super::document::query;
 use super::failure::{Failure, Result};
+use super::list;
 use super::print::{Printer, time_from, time_text, word};
 
 pub const EXAMPLES: &str = "\
@@ -149,25 +150,14 @@ pub async fn run(command: AuditCommand, client: &Client, printer: &mut Printer<'
         AuditCommand::Export(_) | AuditCommand::Verify { .. } => {}
     }
     match command {
-        AuditCommand::Search(search) => show_page(&search, client, printer).await,
+        AuditCommand::Search(search) => {
+            list::page(client, printer, &search.target(now_ms()), HEADINGS, row).await
+        }
         AuditCommand::Follow(options) => follow::follow(&options.filters, client, printer).await,
         AuditCommand::Export(options) => export::export(&options, client, printer).await,
         AuditCommand::Verify { file: Some(path) } => verify::verify_files(&path, printer),
         AuditCommand::Verify { file: None } => verify(client, printer).await,
     }
-}
-
-async fn show_page(search: &Search, client: &Client, printer: &mut Printer<'_>) -> Result {
-    let page: AuditPage = client.get(&search.target(now_ms())).send().await?.body;
-    if printer.is_json() {
-        return Ok(printer.json(&page)?);
-    }
-    let rows: Vec<_> = page.items.iter().map(row).collect();
-    printer.table(["TIME", "KIND", "STATUS", "WHO", "WHAT", "ERROR"], &rows)?;
-    if let Some(cursor) = page.next_cursor {
-        printer.note(&format!("there is more: add `--cursor {cursor}`"))?;
-    }
-    Ok(())
 }
 
 /// Verifies the log. The findings of recoveries are reported even if the log is intact, since records may have been
@@ -283,10 +273,11 @@ impl Search {
             ("limit", self.limit.map(|limit| limit.to_string())),
             ("cursor", self.cursor.clone()),
         ];
-        let filters: Vec<_> = filters.iter().map(|(name, value)| (*name, value.as_deref())).collect();
         format!("/v1/audit{}", query(&filters))
     }
 }
+
+const HEADINGS: [&str; 6] = ["TIME", "KIND", "STATUS", "WHO", "WHAT", "ERROR"];
 
 fn row(item: &Row) -> [String; 6] {
     let dash = || "-".to_owned();

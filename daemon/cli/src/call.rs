@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use toolgate_api::call::{CallResult, CallStatus, NativeAnswer};
 use toolgate_api::session::{SessionRequest, SessionView};
 
-use super::agent::{AgentName, parse_agent};
+use super::arguments::AgentName;
 use super::client::{Client, escape};
 use super::document::arguments_from;
 use super::failure::{Failure, Result};
@@ -79,7 +79,7 @@ impl Call {
             Some(_) => None,
             None => words
                 .next()
-                .map(|text| parse_agent(text).map_err(|why| wrong(&format!("`{text}` is no agent"), &why)))
+                .map(|text| text.parse().map_err(|why: String| wrong(&format!("`{text}` is no agent"), &why)))
                 .transpose()?,
         };
         let (tool, arguments) = (words.next(), words.next());

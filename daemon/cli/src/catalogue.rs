@@ -63,8 +63,7 @@ pub async fn run(filter: Filter, client: &Client, printer: &mut Printer<'_>) -> 
     if let Some(namespace) = &filter.show {
         return show(&catalogue, namespace, printer);
     }
-    let headings = ["PLUGIN", "KIND", "CATEGORY", "RISK", "CONSENT", "ENABLED", "CALLS", "PURPOSE"];
-    printer.list(headings, &catalogue.items, row)?;
+    printer.list(HEADINGS, &catalogue.items, row)?;
     if !printer.is_json() {
         note_categories(printer, &catalogue)?;
     }
@@ -135,6 +134,8 @@ impl Filter {
         format!("/v1/catalogue{}", query(&filters))
     }
 }
+
+const HEADINGS: [&str; 8] = ["PLUGIN", "KIND", "CATEGORY", "RISK", "CONSENT", "ENABLED", "CALLS", "PURPOSE"];
 
 fn row(entry: &CatalogueEntry) -> [String; 8] {
     let text = |text: Option<&String>| {

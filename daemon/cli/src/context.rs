@@ -123,30 +123,35 @@ fn run_in(command: ContextCommand, file: &ContextFile, printer: &mut Printer<'_>
     }
 }
 
-/// Lists the contexts without their tokens.
+/// A context without its token.
+#[derive(serde::Serialize)]
+struct ListedContext<'a> {
+    name: &'a str,
+    server: &'a str,
+    current: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ca_file: Option<String>,
+}
+
+const HEADINGS: [&str; 4] = ["", "NAME", "SERVER", "CA FILE"];
+
+fn row(context: &ListedContext<'_>) -> [String; 4] {
+    let mark = if context.current { "*" } else { " " };
+    [mark.to_owned(), context.name.to_owned(), context.server.to_owned(), cell(context.ca_file.as_ref())]
+}
+
 fn list(contexts: &Contexts, printer: &mut Printer<'_>) -> Result {
-    #[derive(serde::Serialize)]
-    struct Item<'a> {
-        name: &'a str,
-        server: &'a str,
-        current: bool,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        ca_file: Option<String>,
-    }
     let items: Vec<_> = contexts
         .contexts
         .iter()
-        .map(|(name, context)| Item {
+        .map(|(name, context)| ListedContext {
             name,
             server: &context.server,
             current: contexts.current.as_deref() == Some(name),
             ca_file: context.files.ca_file.as_ref().map(|file| file.display().to_string()),
         })
         .collect();
-    Ok(printer.list(["", "NAME", "SERVER", "CA FILE"], &items, |item| {
-        let mark = if item.current { "*" } else { " " };
-        [mark.to_owned(), item.name.to_owned(), item.server.to_owned(), cell(item.ca_file.as_ref())]
-    })?)
+    Ok(printer.list(HEADINGS, &items, row)?)
 }
 
 /// The token of a login: as of every command, but without a context; `--token-file -` reads standard input.

@@ -13,8 +13,10 @@ use toolgate_api::credential::{ConnectView, CredentialView, DiscoveryRequest, Di
 use toolgate_api::hex;
 use toolgate_api::root_key::RootKeyRotated;
 
+use super::arguments::OrganizationArgument;
 use super::document::{document_from, text_from};
 use super::failure::{Failure, Result};
+use super::list;
 use super::print::{Printer, cell, time_text};
 use crate::client::{Client, escape};
 
@@ -36,35 +38,22 @@ Examples:
 #[derive(Subcommand)]
 pub enum CredentialCommand {
     /// List the credentials of an organization
-    List {
-        /// The organization
-        #[arg(value_name = "ORG")]
-        organization: String,
-    },
+    List(OrganizationArgument),
     /// Show the provider, the allowed destinations and the state of a credential
-    Show {
-        /// `organization/credential`
-        name: String,
-    },
+    Show(CredentialName),
     /// Create a credential, or replace it whole
     Put(Box<Put>),
     /// Replace the secret of a credential
     Rotate {
-        /// `organization/credential`
-        name: String,
+        #[command(flatten)]
+        credential: CredentialName,
         #[command(flatten)]
         secret: SecretSource,
     },
     /// Delete a credential
-    Remove {
-        /// `organization/credential`
-        name: String,
-    },
+    Remove(CredentialName),
     /// Print the URL where a person connects a credential, and the requested scopes
-    Connect {
-        /// `organization/credential`
-        name: String,
-    },
+    Connect(CredentialName),
     /// Find the authorization server of a service, such as an MCP server, and print the credential that uses it, to be saved
     /// as a document
     Discover {
@@ -88,9 +77,15 @@ pub enum CredentialCommand {
 }
 
 #[derive(Args)]
-pub struct Put {
+pub struct CredentialName {
     /// `organization/credential`
     name: String,
+}
+
+#[derive(Args)]
+pub struct Put {
+    #[command(flatten)]
+    credential: CredentialName,
     /// A file with the credential as JSON, without its secret; `-` for standard input
     #[arg(conflicts_with_all = ["provider", "kind", "to", "header", "query", "username"])]
     document: Option<String>,
@@ -176,32 +171,28 @@ impl SecretSource {
 
 pub async fn run(command: CredentialCommand, client: &Client, printer: &mut Printer<'_>) -> Result {
     match command {
-        CredentialCommand::List { organization } => {
-            let path = format!("/v1/orgs/{}/credentials", escape(&organization));
-            let credentials: Vec<CredentialView> = client.list_all(&path).await?;
-            let headings = ["NAME", "PROVIDER", "KIND", "USER", "STATE", "VERSION", "LAST USED"];
-            Ok(printer.list(headings, &credentials, row)?)
+        CredentialCommand::List(organization) => {
+            list::all(client, printer, &organization.list_path("credentials"), HEADINGS, row).await
         }
-        CredentialCommand::Show { name } => {
+        CredentialCommand::Show(CredentialName { name }) => {
             let credential: CredentialView = client.get(&path(&name)?).send().await?.body;
             Ok(printer.json(&credential)?)
         }
         CredentialCommand::Put(put) => {
-            let body = put.body()?;
-            client.put(&path(&put.name)?).json_text(body).send::<IgnoredAny>().await?;
-            Ok(printer
-                .result(&json!({"credential": put.name}), &format!("credential `{}` is set", put.name))?)
+            let (body, name) = (put.body()?, &put.credential.name);
+            client.put(&path(name)?).json_text(body).send::<IgnoredAny>().await?;
+            Ok(printer.result(&json!({"credential": name}), &format!("credential `{name}` is set"))?)
         }
-        CredentialCommand::Rotate { name, secret } => {
+        CredentialCommand::Rotate { credential: CredentialName { name }, secret } => {
             let body = json!({"secret": secret.require()?});
             client.post(&format!("{}/rotate", path(&name)?)).json(&body).send::<IgnoredAny>().await?;
             Ok(printer.result(&json!({"rotated": name}), &format!("credential `{name}` has a new secret"))?)
         }
-        CredentialCommand::Remove { name } => {
+        CredentialCommand::Remove(CredentialName { name }) => {
             client.delete(&path(&name)?).send::<IgnoredAny>().await?;
             Ok(printer.result(&json!({"removed": name}), &format!("credential `{name}` is removed"))?)
         }
-        CredentialCommand::Connect { name } => connect(client, printer, &name).await,
+        CredentialCommand::Connect(CredentialName { name }) => connect(client, printer, &name).await,
         CredentialCommand::Discover { url, organization } => {
             discover(client, printer, DiscoveryRequest { url, organization }).await
         }
@@ -215,6 +206,8 @@ pub async fn run(command: CredentialCommand, client: &Client, printer: &mut Prin
         }
     }
 }
+
+const HEADINGS: [&str; 7] = ["NAME", "PROVIDER", "KIND", "USER", "STATE", "VERSION", "LAST USED"];
 
 fn row(credential: &CredentialView) -> [String; 7] {
     [

@@ -5,8 +5,8 @@ use std::io::Read;
 use std::path::Path;
 
 use serde::de::{DeserializeOwned, IgnoredAny};
-use serde_json::Value;
-use toolgate_api::document::DocumentWarning;
+use serde_json::{Value, json};
+use toolgate_api::document::{DocumentAccepted, DocumentWarning};
 
 use super::client::{Client, Response, escape};
 use super::failure::{Failure, Result};
@@ -66,6 +66,21 @@ pub async fn put<D: DeserializeOwned, T: DeserializeOwned>(
     Ok(client.put(path).json_text(body).replacing(etag).send().await?)
 }
 
+/// Creates or replaces the document at `path` with that of a file, and prints `line`.
+pub async fn put_file(
+    client: &Client,
+    printer: &mut Printer<'_>,
+    path: &str,
+    file: &str,
+    line: &str,
+) -> Result {
+    let body = document_from(file)?;
+    let answer = put::<IgnoredAny, DocumentAccepted>(client, path, |_| body).await?;
+    let warnings = &answer.body.warnings;
+    warn(printer, warnings)?;
+    Ok(printer.result(&json!({"etag": answer.etag, "warnings": warnings}), line)?)
+}
+
 /// Reads the document at `path`; `None` if there is none.
 pub async fn current<D: DeserializeOwned>(client: &Client, path: &str) -> Result<Option<Response<D>>> {
     match client.get(path).send().await {
@@ -73,6 +88,12 @@ pub async fn current<D: DeserializeOwned>(client: &Client, path: &str) -> Result
         Err(error) if error.status() == Some(404) => Ok(None),
         Err(error) => Err(error.into()),
     }
+}
+
+/// Prints the document at `path`.
+pub async fn print(client: &Client, printer: &mut Printer<'_>, path: &str) -> Result {
+    let document: Value = client.get(path).send().await?.body;
+    Ok(printer.document(&document)?)
 }
 
 /// Deletes the document at `path`, if it is still the revision that was just read.
@@ -93,8 +114,9 @@ pub fn warn(printer: &mut Printer<'_>, warnings: &[DocumentWarning]) -> Result {
 }
 
 /// Builds a query string from the parameters that have a value, each escaped; empty if none has.
-pub fn query(parameters: &[(&str, Option<&str>)]) -> String {
-    let pairs = parameters.iter().filter_map(|(name, value)| Some(format!("{name}={}", escape((*value)?))));
+pub fn query<T: AsRef<str>>(parameters: &[(&str, Option<T>)]) -> String {
+    let pair = |(name, value): &(_, Option<T>)| Some(format!("{name}={}", escape(value.as_ref()?.as_ref())));
+    let pairs = parameters.iter().filter_map(pair);
     let pairs = pairs.collect::<Vec<_>>().join("&");
     if pairs.is_empty() { pairs } else { format!("?{pairs}") }
 }

@@ -45,6 +45,32 @@ pub struct RollbackOptions {
     pub yes: bool,
 }
 
+/// Arguments that name a document.
+pub trait DocumentArguments: Args {
+    fn document(&self) -> Result<DocumentName>;
+}
+
+/// A command about the history of a document.
+#[derive(Args)]
+pub struct DocumentCommand<D: DocumentArguments, O: Args> {
+    #[command(flatten)]
+    pub document: D,
+    #[command(flatten)]
+    pub options: O,
+}
+
+impl<D: DocumentArguments> DocumentCommand<D, HistoryOptions> {
+    pub async fn show(&self, client: &Client, printer: &mut Printer<'_>) -> Result {
+        show(client, printer, &self.document.document()?, &self.options).await
+    }
+}
+
+impl<D: DocumentArguments> DocumentCommand<D, RollbackOptions> {
+    pub async fn roll_back(&self, client: &Client, printer: &mut Printer<'_>) -> Result {
+        rollback(client, printer, &self.document.document()?, &self.options).await
+    }
+}
+
 /// Lists the revisions of a document, or shows one.
 pub async fn show(
     client: &Client,
@@ -141,17 +167,6 @@ fn deleted_revision(name: &DocumentName, revision: u64) -> Failure {
 }
 
 impl DocumentName {
-    /// An organization.
-    pub fn organization(organization: &str) -> Self {
-        Self {
-            kind: "organization",
-            organization: Some(organization.to_owned()),
-            name: None,
-            path: format!("/v1/orgs/{}", escape(organization)),
-            label: format!("organization `{organization}`"),
-        }
-    }
-
     /// The grant of a plugin of the platform.
     pub fn grant(namespace: &str) -> Self {
         Self {
@@ -160,18 +175,6 @@ impl DocumentName {
             name: Some(namespace.to_owned()),
             path: format!("/v1/plugins/{}/grant", escape(namespace)),
             label: format!("the grant of plugin `{namespace}`"),
-        }
-    }
-
-    /// A tool, or its grant, by `organization/namespace` and the path of the tool.
-    pub fn tool(name: &str, path: &str, is_grant: bool) -> Self {
-        let (organization, namespace) = name.split_once('/').unwrap_or((name, ""));
-        Self {
-            kind: if is_grant { "tool_grant" } else { "tool" },
-            organization: Some(organization.to_owned()),
-            name: Some(namespace.to_owned()),
-            path: if is_grant { format!("{path}/grant") } else { path.to_owned() },
-            label: if is_grant { format!("the grant of tool `{name}`") } else { format!("tool `{name}`") },
         }
     }
 }
@@ -194,7 +197,13 @@ mod tests {
     }
 
     async fn roll_back(options: RollbackOptions, answers: Vec<Canned>) -> Run {
-        let name = DocumentName::organization("acme");
+        let name = DocumentName {
+            kind: "organization",
+            organization: Some("acme".into()),
+            name: None,
+            path: "/v1/orgs/acme".into(),
+            label: "organization `acme`".into(),
+        };
         run_with(answers, false, async |client, printer| rollback(client, printer, &name, &options).await)
             .await
     }

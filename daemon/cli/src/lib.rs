@@ -13,10 +13,12 @@ mod context;
 mod remote;
 mod failure;
 mod print;
+mod list;
 mod watch;
 pub mod document;
 mod differences;
 mod history;
+mod arguments;
 
 mod call;
 pub mod plugin;

@@ -1,6 +1,6 @@
 //! `toolgate org`: manages organizations.
 
-use clap::Subcommand;
+use clap::{Args, Subcommand};
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 use toolgate_api::document::{DocumentAccepted, DocumentEntry, OrganizationDocument};
@@ -10,7 +10,8 @@ use super::client::{Client, escape};
 use super::document;
 use super::enabled::{ConsentOptions, EnableOptions, accept_enabled, enable as enable_plugin, withdraw};
 use super::failure::{Failure, Result};
-use super::history::{self, DocumentName, HistoryOptions, RollbackOptions};
+use super::history::{DocumentArguments, DocumentCommand, DocumentName, HistoryOptions, RollbackOptions};
+use super::list;
 use super::plugin::asks;
 use super::print::{Printer, cell};
 
@@ -34,121 +35,127 @@ Examples:
 #[derive(Subcommand)]
 pub enum OrganizationCommand {
     /// Create an organization, or change the given fields of it
-    Put {
-        /// The organization
-        name: String,
-        /// The display name
-        #[arg(long, value_name = "TEXT")]
-        display_name: Option<String>,
-        /// An integration whose credentials are stored elsewhere; replaces the whole list
-        #[arg(long, value_name = "INTEGRATION")]
-        connected: Option<Vec<String>>,
-        /// A tool that the organization has: `namespace/tool`, `namespace/*` or `*`; replaces the whole list
-        #[arg(long, value_name = "TOOL")]
-        enabled: Option<Vec<String>>,
-        #[command(flatten)]
-        consent: ConsentOptions,
-    },
+    Put(Put),
     /// Give an organization a plugin: enable its tools, set it up, accept what it may reach, and connect its services
     Enable(EnableOptions),
     /// Withdraw an organization's consent to a plugin, and remove its settings
     Withdraw {
-        /// The organization
-        name: String,
+        #[command(flatten)]
+        organization: OrganizationName,
         /// The plugin
         namespace: String,
     },
     /// Show an organization
-    Get {
-        /// The organization
-        name: String,
-    },
+    Get(OrganizationName),
     /// List the kept revisions of an organization's document, or show one
-    History {
-        /// The organization
-        name: String,
-        #[command(flatten)]
-        options: HistoryOptions,
-    },
+    History(DocumentCommand<OrganizationName, HistoryOptions>),
     /// Return to an earlier revision of an organization's document, after its differences are shown
-    Rollback {
-        /// The organization
-        name: String,
-        #[command(flatten)]
-        options: RollbackOptions,
-    },
+    Rollback(DocumentCommand<OrganizationName, RollbackOptions>),
     /// List the organizations
     List,
     /// Delete an organization with its agents, sessions, tokens and data
-    Delete {
-        /// The organization
-        name: String,
-        /// Do not ask
-        #[arg(long)]
-        yes: bool,
-    },
+    Delete(Deletion),
     /// Delete an organization's data: sessions with their files, messages, approvals, and arguments in the audit log
-    DeleteData {
-        /// The organization
-        name: String,
-        /// Do not ask
-        #[arg(long)]
-        yes: bool,
-    },
+    DeleteData(Deletion),
+}
+
+#[derive(Args)]
+pub struct OrganizationName {
+    /// The organization
+    name: String,
+}
+
+#[derive(Args)]
+pub struct Put {
+    #[command(flatten)]
+    organization: OrganizationName,
+    /// The display name
+    #[arg(long, value_name = "TEXT")]
+    display_name: Option<String>,
+    /// An integration whose credentials are stored elsewhere; replaces the whole list
+    #[arg(long, value_name = "INTEGRATION")]
+    connected: Option<Vec<String>>,
+    /// A tool that the organization has: `namespace/tool`, `namespace/*` or `*`; replaces the whole list
+    #[arg(long, value_name = "TOOL")]
+    enabled: Option<Vec<String>>,
+    #[command(flatten)]
+    consent: ConsentOptions,
+}
+
+#[derive(Args)]
+pub struct Deletion {
+    #[command(flatten)]
+    organization: OrganizationName,
+    /// Do not ask
+    #[arg(long)]
+    yes: bool,
 }
 
 pub async fn run(command: OrganizationCommand, client: &Client, printer: &mut Printer<'_>) -> Result {
     match command {
-        OrganizationCommand::Put { name, display_name, connected, enabled, consent } => {
-            // Fields without an option keep their value.
-            let body = |current: Option<&OrganizationDocument>| {
-                let mut document = current.cloned().unwrap_or_default();
-                document.display_name = display_name.or(document.display_name);
-                document.connected = connected.unwrap_or(document.connected);
-                serde_json::to_string(&document).unwrap_or_default()
-            };
-            let etag = document::put::<_, IgnoredAny>(client, &path(&name), body).await?.etag;
-            if let Some(enabled) = enabled {
-                enable(client, printer, &name, enabled).await?;
-                accept_enabled(client, printer, &name, consent).await?;
-            }
-            let set = json!({"organization": name, "etag": etag});
-            Ok(printer.result(&set, &format!("organization `{name}` is set"))?)
-        }
+        OrganizationCommand::Put(options) => put(client, printer, options).await,
         OrganizationCommand::Enable(options) => enable_plugin(client, printer, &options).await,
-        OrganizationCommand::Withdraw { name, namespace } => {
-            withdraw(client, printer, &name, &namespace).await
+        OrganizationCommand::Withdraw { organization, namespace } => {
+            withdraw(client, printer, &organization.name, &namespace).await
         }
-        OrganizationCommand::Get { name } => {
-            let document: Value = client.get(&path(&name)).send().await?.body;
-            Ok(printer.document(&document)?)
+        OrganizationCommand::Get(OrganizationName { name }) => {
+            document::print(client, printer, &path(&name)).await
         }
-        OrganizationCommand::History { name, options } => {
-            history::show(client, printer, &DocumentName::organization(&name), &options).await
-        }
-        OrganizationCommand::Rollback { name, options } => {
-            history::rollback(client, printer, &DocumentName::organization(&name), &options).await
-        }
-        OrganizationCommand::List => {
-            let organizations: Vec<DocumentEntry<OrganizationDocument>> = client.list_all("/v1/orgs").await?;
-            Ok(printer.list(["NAME", "DISPLAY NAME", "CONNECTED"], &organizations, |entry| {
-                let OrganizationDocument { display_name, connected } = &entry.document;
-                [entry.name.clone(), cell(display_name.as_ref()), connected.join(",")]
-            })?)
-        }
-        OrganizationCommand::Delete { name, yes } => delete(client, printer, &name, yes).await,
-        OrganizationCommand::DeleteData { name, yes } => delete_data(client, printer, &name, yes).await,
+        OrganizationCommand::History(history) => history.show(client, printer).await,
+        OrganizationCommand::Rollback(rollback) => rollback.roll_back(client, printer).await,
+        OrganizationCommand::List => list::all(client, printer, "/v1/orgs", HEADINGS, row).await,
+        OrganizationCommand::Delete(options) => delete(client, printer, &options).await,
+        OrganizationCommand::DeleteData(options) => delete_data(client, printer, &options).await,
     }
 }
 
+impl DocumentArguments for OrganizationName {
+    fn document(&self) -> Result<DocumentName> {
+        let Self { name } = self;
+        Ok(DocumentName {
+            kind: "organization",
+            organization: Some(name.clone()),
+            name: None,
+            path: path(name),
+            label: format!("organization `{name}`"),
+        })
+    }
+}
+
+const HEADINGS: [&str; 3] = ["NAME", "DISPLAY NAME", "CONNECTED"];
+
+fn row(entry: &DocumentEntry<OrganizationDocument>) -> [String; 3] {
+    let OrganizationDocument { display_name, connected } = &entry.document;
+    [entry.name.clone(), cell(display_name.as_ref()), connected.join(",")]
+}
+
+/// Creates an organization, or changes the given fields; the others keep their value.
+async fn put(client: &Client, printer: &mut Printer<'_>, options: Put) -> Result {
+    let Put { organization: OrganizationName { name }, display_name, connected, enabled, consent } = options;
+    let body = |current: Option<&OrganizationDocument>| {
+        let mut document = current.cloned().unwrap_or_default();
+        document.display_name = display_name.or(document.display_name);
+        document.connected = connected.unwrap_or(document.connected);
+        serde_json::to_string(&document).unwrap_or_default()
+    };
+    let etag = document::put::<_, IgnoredAny>(client, &path(&name), body).await?.etag;
+    if let Some(enabled) = enabled {
+        enable(client, printer, &name, enabled).await?;
+        accept_enabled(client, printer, &name, consent).await?;
+    }
+    let set = json!({"organization": name, "etag": etag});
+    Ok(printer.result(&set, &format!("organization `{name}` is set"))?)
+}
+
 /// Deletes an organization, after a question at a terminal that names what goes with it.
-async fn delete(client: &Client, printer: &mut Printer<'_>, name: &str, yes: bool) -> Result {
+async fn delete(client: &Client, printer: &mut Printer<'_>, options: &Deletion) -> Result {
+    let Deletion { organization: OrganizationName { name }, yes } = options;
     let current = client.get(&path(name)).send::<IgnoredAny>().await?;
     if !yes {
         let mut counts = Vec::new();
-        for (list, label) in [("agents", "agents"), ("tools", "tools"), ("credentials", "credentials")] {
+        for list in ["agents", "tools", "credentials"] {
             let entries: Vec<IgnoredAny> = client.list_all(&format!("{}/{list}", path(name))).await?;
-            counts.push(format!("{} {label}", entries.len()));
+            counts.push(format!("{} {list}", entries.len()));
         }
         let tokens: Vec<TokenView> = client.list_all("/v1/tokens").await?;
         let tokens = tokens.iter().filter(|token| token.organization.as_deref() == Some(name)).count();
@@ -164,7 +171,8 @@ async fn delete(client: &Client, printer: &mut Printer<'_>, name: &str, yes: boo
 }
 
 /// Deletes the data of an organization, after a question at a terminal.
-async fn delete_data(client: &Client, printer: &mut Printer<'_>, name: &str, yes: bool) -> Result {
+async fn delete_data(client: &Client, printer: &mut Printer<'_>, options: &Deletion) -> Result {
+    let Deletion { organization: OrganizationName { name }, yes } = options;
     let question = format!(
         "End every session of `{name}` and delete its files, messages, approvals and recorded arguments? [y/N] "
     );
@@ -208,13 +216,17 @@ mod tests {
     }
 
     fn put(display_name: Option<&str>, connected: Option<Vec<String>>) -> OrganizationCommand {
-        OrganizationCommand::Put {
-            name: "acme".into(),
+        OrganizationCommand::Put(Put {
+            organization: acme(),
             display_name: display_name.map(Into::into),
             connected,
             enabled: None,
             consent: ConsentOptions::default(),
-        }
+        })
+    }
+
+    fn acme() -> OrganizationName {
+        OrganizationName { name: "acme".to_owned() }
     }
 
     fn missing() -> Canned {
@@ -223,7 +235,7 @@ mod tests {
 
     #[tokio::test]
     async fn o3_data_is_deleted_only_if_that_is_confirmed() {
-        let delete = |yes| OrganizationCommand::DeleteData { name: "acme".into(), yes };
+        let delete = |yes| OrganizationCommand::DeleteData(Deletion { organization: acme(), yes });
         let run = run_command(delete(true), false, vec![Canned::empty(204)]).await;
         run.result.expect("done");
         assert_eq!(run.asked[0].line(), "DELETE /v1/orgs/acme/data");
@@ -256,8 +268,8 @@ mod tests {
     #[tokio::test]
     async fn tools_that_it_has_go_into_its_policy_and_the_rest_of_that_stays() {
         let mut command = put(None, None);
-        if let OrganizationCommand::Put { enabled, .. } = &mut command {
-            *enabled = Some(vec!["files/*".into()]);
+        if let OrganizationCommand::Put(put) = &mut command {
+            put.enabled = Some(vec!["files/*".into()]);
         }
         let policy =
             Canned::json(200, json!({"disabled": ["files/delete"], "enabled": []})).with_etag("\"7\"");
@@ -318,7 +330,7 @@ mod tests {
     async fn a_deletion_is_of_what_is_there_now() {
         let there = Canned::json(200, json!({})).with_etag("\"4\"");
         let run = run_command(
-            OrganizationCommand::Delete { name: "acme".into(), yes: true },
+            OrganizationCommand::Delete(Deletion { organization: acme(), yes: true }),
             false,
             vec![there, Canned::empty(204)],
         )

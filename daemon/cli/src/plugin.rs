@@ -21,6 +21,7 @@ use super::client::{Client, escape};
 use super::document::query;
 use super::failure::{Failure, Result};
 use super::history::DocumentName;
+use super::list;
 use super::print::{Printer, cell, word};
 use super::watch::{WatchOptions, repeat};
 use approve::ApproveOptions;
@@ -148,11 +149,9 @@ pub async fn run(command: PluginCommand, client: &Client, printer: &mut Printer<
     match command {
         PluginCommand::List { organization, watch } => {
             let path = folder(organization.as_deref());
-            repeat(printer, watch, async |printer| {
-                let plugins: Vec<PluginView> = client.list_all(&path).await?;
-                Ok(printer.list(["NAMESPACE", "VERSION", "STATE", "TOOLS", "PURPOSE"], &plugins, row)?)
-            })
-            .await
+            let list =
+                async |printer: &mut Printer<'_>| list::all(client, printer, &path, HEADINGS, row).await;
+            repeat(printer, watch, list).await
         }
         PluginCommand::Load(options) => load::load(client, printer, &options).await,
         PluginCommand::Approve(options) => approve::approve(client, printer, &options).await,
@@ -218,6 +217,8 @@ pub fn show(printer: &mut Printer<'_>, plugin: &PluginView, response: &impl Seri
     }
     Ok(printer.result(response, &line)?)
 }
+
+const HEADINGS: [&str; 5] = ["NAMESPACE", "VERSION", "STATE", "TOOLS", "PURPOSE"];
 
 fn row(plugin: &PluginView) -> [String; 5] {
     [

@@ -5,15 +5,14 @@ mod assertions;
 mod diff;
 mod explain;
 
-use clap::Subcommand;
-use serde::de::IgnoredAny;
+use clap::{Args, Subcommand};
 use serde_json::{Value, json};
-use toolgate_api::document::{DocumentAccepted, DocumentWarnings};
+use toolgate_api::document::DocumentWarnings;
 
-use super::agent::{self, AgentName, parse_agent};
-use super::document::{self, document_from};
+use super::arguments::AgentName;
+use super::document;
 use super::failure::Result;
-use super::history::{self, DocumentName, HistoryOptions, RollbackOptions};
+use super::history::{DocumentArguments, DocumentCommand, DocumentName, HistoryOptions, RollbackOptions};
 use super::print::Printer;
 use crate::client::{Client, escape};
 
@@ -39,16 +38,11 @@ The policy of an organization, as small as it can be: {\"enabled\": [\"files/*\"
 #[derive(Subcommand)]
 pub enum PolicyCommand {
     /// Show a document, and its warnings with the current plugins
-    Show {
-        /// The layer
-        #[arg(value_name = "platform|ORG|ORG/AGENT")]
-        layer: LayerName,
-    },
+    Show(LayerArgument),
     /// Create a document, or replace it whole
     Put {
-        /// The layer
-        #[arg(value_name = "platform|ORG|ORG/AGENT")]
-        layer: LayerName,
+        #[command(flatten)]
+        layer: LayerArgument,
         /// The document, as JSON; `-` for standard input
         file: String,
         /// Treat warnings as errors
@@ -56,28 +50,15 @@ pub enum PolicyCommand {
         strict: bool,
     },
     /// List the kept revisions of a document, or show one
-    History {
-        /// The layer
-        #[arg(value_name = "platform|ORG|ORG/AGENT")]
-        layer: LayerName,
-        #[command(flatten)]
-        options: HistoryOptions,
-    },
+    History(DocumentCommand<LayerArgument, HistoryOptions>),
     /// Return to an earlier revision of a document, after its differences are shown
-    Rollback {
-        /// The layer
-        #[arg(value_name = "platform|ORG|ORG/AGENT")]
-        layer: LayerName,
-        #[command(flatten)]
-        options: RollbackOptions,
-    },
+    Rollback(DocumentCommand<LayerArgument, RollbackOptions>),
     /// Explain what an agent may call, and which layer and rule decides
     Explain(explain::Explain),
     /// Show which decisions a document would change; nothing is written
     Diff {
-        /// The layer
-        #[arg(value_name = "platform|ORG|ORG/AGENT")]
-        layer: LayerName,
+        #[command(flatten)]
+        layer: LayerArgument,
         /// The document, as JSON; `-` for standard input
         file: String,
     },
@@ -86,6 +67,19 @@ pub enum PolicyCommand {
         #[command(subcommand)]
         command: assertions::AssertionsCommand,
     },
+}
+
+#[derive(Args)]
+pub struct LayerArgument {
+    /// The layer
+    #[arg(value_name = "platform|ORG|ORG/AGENT")]
+    layer: LayerName,
+}
+
+impl DocumentArguments for LayerArgument {
+    fn document(&self) -> Result<DocumentName> {
+        Ok(self.layer.document())
+    }
 }
 
 /// The layer of a document. An organization with the name `platform` cannot be addressed here.
@@ -103,7 +97,7 @@ impl std::str::FromStr for LayerName {
         match text {
             "platform" => Ok(Self::Platform),
             "" => Err("write `platform`, an organization like `acme`, or an agent like `acme/bot`".into()),
-            agent if agent.contains('/') => parse_agent(agent).map(Self::Agent),
+            agent if agent.contains('/') => agent.parse().map(Self::Agent),
             organization => Ok(Self::Organization(organization.to_owned())),
         }
     }
@@ -124,23 +118,23 @@ impl LayerName {
         match self {
             Self::Platform => "/v1/platform/policy".into(),
             Self::Organization(organization) => format!("/v1/orgs/{}/policy", escape(organization)),
-            Self::Agent(agent) => agent::path(agent),
+            Self::Agent(agent) => agent.path(),
         }
     }
 
     /// The document, for its history.
     pub fn document(&self) -> DocumentName {
-        let (kind, organization, name) = match self {
-            Self::Platform => ("platform", None, None),
-            Self::Organization(organization) => ("policy", Some(organization.clone()), None),
-            Self::Agent(agent) => ("agent", Some(agent.organization.clone()), Some(agent.agent.clone())),
+        let (kind, organization) = match self {
+            Self::Platform => ("platform", None),
+            Self::Organization(organization) => ("policy", Some(organization.clone())),
+            Self::Agent(agent) => return agent.document(),
         };
-        DocumentName { kind, organization, name, path: self.path(), label: self.to_string() }
+        DocumentName { kind, organization, name: None, path: self.path(), label: self.to_string() }
     }
 
     fn diff_path(&self) -> String {
         match self {
-            Self::Agent(agent) => format!("{}/policy/diff", agent::path(agent)),
+            Self::Agent(agent) => format!("{}/policy/diff", agent.path()),
             Self::Platform | Self::Organization(_) => format!("{}/diff", self.path()),
         }
     }
@@ -148,16 +142,12 @@ impl LayerName {
 
 pub async fn run(command: PolicyCommand, client: &Client, printer: &mut Printer<'_>) -> Result {
     match command {
-        PolicyCommand::Show { layer } => show(client, printer, &layer).await,
-        PolicyCommand::Put { layer, file, strict } => put(client, printer, &layer, &file, strict).await,
-        PolicyCommand::History { layer, options } => {
-            history::show(client, printer, &layer.document(), &options).await
-        }
-        PolicyCommand::Rollback { layer, options } => {
-            history::rollback(client, printer, &layer.document(), &options).await
-        }
+        PolicyCommand::Show(LayerArgument { layer }) => show(client, printer, &layer).await,
+        PolicyCommand::Put { layer, file, strict } => put(client, printer, &layer.layer, &file, strict).await,
+        PolicyCommand::History(history) => history.show(client, printer).await,
+        PolicyCommand::Rollback(rollback) => rollback.roll_back(client, printer).await,
         PolicyCommand::Explain(asked) => explain::run(&asked, client, printer).await,
-        PolicyCommand::Diff { layer, file } => diff::run(&layer, &file, client, printer).await,
+        PolicyCommand::Diff { layer, file } => diff::run(&layer.layer, &file, client, printer).await,
         PolicyCommand::Assertions { command } => assertions::run(command, client, printer).await,
     }
 }
@@ -181,13 +171,9 @@ async fn put(
     file: &str,
     strict: bool,
 ) -> Result {
-    let body = document_from(file)?;
     let query = if strict { "?strict=true" } else { "" };
     let path = format!("{}{query}", layer.path());
-    let answer = document::put::<IgnoredAny, DocumentAccepted>(client, &path, |_| body).await?;
-    document::warn(printer, &answer.body.warnings)?;
-    let set = json!({"etag": answer.etag, "warnings": answer.body.warnings});
-    Ok(printer.result(&set, &format!("{layer} is set"))?)
+    document::put_file(client, printer, &path, file, &format!("{layer} is set")).await
 }
 
 #[cfg(test)]
@@ -204,6 +190,10 @@ mod tests {
 
     fn layer(text: &str) -> LayerName {
         text.parse().expect("a layer")
+    }
+
+    fn argument(text: &str) -> LayerArgument {
+        LayerArgument { layer: layer(text) }
     }
 
     fn there() -> Canned {
@@ -224,7 +214,7 @@ mod tests {
         fn put(&self, of: &str, text: &str, strict: bool) -> PolicyCommand {
             let file = self.folder.path().join("policy.json");
             std::fs::write(&file, text).expect("written");
-            PolicyCommand::Put { layer: layer(of), file: file.display().to_string(), strict }
+            PolicyCommand::Put { layer: argument(of), file: file.display().to_string(), strict }
         }
     }
 
@@ -254,8 +244,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_document_is_shown_and_then_what_is_odd_about_it() {
-        let run =
-            run_command(PolicyCommand::Show { layer: layer("acme") }, false, vec![there(), odd()]).await;
+        let run = run_command(PolicyCommand::Show(argument("acme")), false, vec![there(), odd()]).await;
         run.result.expect("shown");
         assert_eq!(run.asked[1].line(), "GET /v1/orgs/acme/policy/warnings");
         assert_eq!(serde_json::from_str::<Value>(&run.out).expect("json"), json!({"enabled": ["crm/serch"]}));
@@ -267,7 +256,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_machine_gets_the_document_with_its_tag_and_warnings() {
-        let run = run_command(PolicyCommand::Show { layer: layer("a/b") }, true, vec![there(), odd()]).await;
+        let run = run_command(PolicyCommand::Show(argument("a/b")), true, vec![there(), odd()]).await;
         run.result.expect("shown");
         assert_eq!(run.asked[1].line(), "GET /v1/orgs/a/agents/b/warnings");
         let shown: Value = serde_json::from_str(&run.out).expect("json");

@@ -9,19 +9,19 @@ use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use toolgate_api::call::CallResult;
-use toolgate_api::page::List;
 use toolgate_api::session::{
     CallSummary, SelectRequest, SelectedTools, SessionRequest, SessionSummary, SessionView, ToolDefinition,
     ToolList, ToolSwitch,
 };
 
-use super::agent::{AgentName, parse_agent};
+use super::arguments::{AgentArgument, AgentName};
 use super::audit::{When, now_ms};
 use super::client::{Client, escape};
 use super::document::{arguments_from, query};
 use super::events;
 use super::failure::Result;
-use super::print::{Printer, time_text, word};
+use super::list;
+use super::print::{Printer, cell, time_text, word};
 use super::watch::{WatchOptions, repeat};
 
 pub const EXAMPLES: &str = "\
@@ -53,83 +53,32 @@ pub enum SessionCommand {
     /// Open a session for an agent, and show its tools
     Open(Open),
     /// Show a session and its callable tools
-    Show {
-        /// The session
-        id: String,
-    },
+    Show(SessionId),
     /// List sessions, newest first, with those that ended within a week
     List(Box<ListOptions>),
     /// List the calls of a session, newest first, also of one that has ended
-    Calls {
-        /// The session
-        id: String,
-        /// Rows per page, at most 500
-        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=500))]
-        limit: Option<u32>,
-        /// The cursor of the next page, from the page before
-        #[arg(long)]
-        cursor: Option<String>,
-        #[command(flatten)]
-        watch: WatchOptions,
-    },
+    Calls(CallsOptions),
     /// List, read, write and remove the files of a session's workspace
     Files {
         #[command(subcommand)]
         command: files::FilesCommand,
     },
     /// End a session: its running calls are cancelled, its files deleted
-    End {
-        /// The session
-        id: String,
-    },
+    End(SessionId),
     /// List the callable tools, or those relevant to a message
-    Tools {
-        /// The session
-        id: String,
-        /// The format of this provider
-        #[arg(long, value_parser = PossibleValuesParser::new(FORMATS))]
-        format: Option<String>,
-        /// The strict form of the provider, where a schema can be said in it
-        #[arg(long, requires = "format")]
-        strict: bool,
-        /// Only tools relevant to this message, with the reason
-        #[arg(long, value_name = "TEXT")]
-        message: Option<String>,
-    },
+    Tools(ToolsOptions),
     /// Disable a tool in a session
-    Disable {
-        /// The session
-        id: String,
-        /// The tool, like `files/write`
-        tool: String,
-    },
+    Disable(SessionTool),
     /// Enable a tool again, also after the circuit breaker stopped it for repeated failures
-    Enable {
-        /// The session
-        id: String,
-        /// The tool, like `files/write`
-        tool: String,
-    },
+    Enable(SessionTool),
     /// Show the state of a call
-    Call {
-        /// The session
-        id: String,
-        /// The call
-        call: String,
-    },
+    Call(CallId),
     /// Cancel a call
-    Cancel {
-        /// The session
-        id: String,
-        /// The call
-        call: String,
-    },
+    Cancel(CallId),
     /// Submit the client's result of a call that waits for it
     Result {
-        /// The session
-        id: String,
-        /// The call
-        call: String,
+        #[command(flatten)]
+        id: CallId,
         /// The output, as JSON, `@FILE`, or `-` for standard input
         #[arg(required_unless_present = "failed")]
         output: Option<String>,
@@ -138,17 +87,64 @@ pub enum SessionCommand {
         failed: Option<String>,
     },
     /// Follow the events of a session's calls; ends with Ctrl-C
-    Events {
-        /// The session
-        id: String,
-    },
+    Events(SessionId),
+}
+
+#[derive(Args)]
+pub struct SessionId {
+    /// The session
+    id: String,
+}
+
+#[derive(Args)]
+pub struct SessionTool {
+    #[command(flatten)]
+    session: SessionId,
+    /// The tool, like `files/write`
+    tool: String,
+}
+
+#[derive(Args)]
+pub struct CallId {
+    #[command(flatten)]
+    session: SessionId,
+    /// The call
+    call: String,
+}
+
+#[derive(Args)]
+pub struct CallsOptions {
+    #[command(flatten)]
+    session: SessionId,
+    /// Rows per page, at most 500
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=500))]
+    limit: Option<u32>,
+    /// The cursor of the next page, from the page before
+    #[arg(long)]
+    cursor: Option<String>,
+    #[command(flatten)]
+    watch: WatchOptions,
+}
+
+#[derive(Args)]
+pub struct ToolsOptions {
+    #[command(flatten)]
+    session: SessionId,
+    /// The format of this provider
+    #[arg(long, value_parser = PossibleValuesParser::new(FORMATS))]
+    format: Option<String>,
+    /// The strict form of the provider, where a schema can be said in it
+    #[arg(long, requires = "format")]
+    strict: bool,
+    /// Only tools relevant to this message, with the reason
+    #[arg(long, value_name = "TEXT")]
+    message: Option<String>,
 }
 
 #[derive(Args)]
 pub struct Open {
-    /// The agent
-    #[arg(value_name = "ORG/AGENT", value_parser = parse_agent)]
-    agent: AgentName,
+    #[command(flatten)]
+    agent: AgentArgument,
     /// The user on whose behalf the agent acts
     #[arg(long, value_name = "TEXT")]
     user: Option<String>,
@@ -160,13 +156,20 @@ pub struct Open {
     channel: Option<String>,
 }
 
+impl Open {
+    fn request(self) -> SessionRequest {
+        let Self { agent: AgentArgument { agent }, user, conversation, channel } = self;
+        SessionRequest { agent: agent.to_string(), user, conversation, channel }
+    }
+}
+
 #[derive(Args)]
 pub struct ListOptions {
     /// Only sessions of this organization
     #[arg(long, value_name = "ORG", conflicts_with = "agent")]
     organization: Option<String>,
     /// Only sessions of this agent
-    #[arg(long, value_name = "ORG/AGENT", value_parser = parse_agent)]
+    #[arg(long, value_name = "ORG/AGENT")]
     agent: Option<AgentName>,
     /// Only open sessions, or only ended ones
     #[arg(long, value_parser = PossibleValuesParser::new(["open", "ended"]))]
@@ -215,65 +218,96 @@ impl ListOptions {
     }
 }
 
+impl SessionId {
+    fn path(&self) -> String {
+        format!("/v1/sessions/{}", escape(&self.id))
+    }
+}
+
+impl CallId {
+    fn path(&self) -> String {
+        format!("{}/calls/{}", self.session.path(), escape(&self.call))
+    }
+}
+
+impl CallsOptions {
+    fn path(&self) -> String {
+        let limit = self.limit.map(|limit| limit.to_string());
+        let query = query(&[("limit", limit.as_deref()), ("cursor", self.cursor.as_deref())]);
+        format!("{}/calls{query}", self.session.path())
+    }
+}
+
+impl ToolsOptions {
+    fn query(&self) -> String {
+        query(&[("format", self.format.as_deref()), ("strict", self.strict.then_some("true"))])
+    }
+}
+
 pub async fn run(command: SessionCommand, client: &Client, printer: &mut Printer<'_>) -> Result {
     match command {
         SessionCommand::Open(open) => {
-            let request = SessionRequest {
-                agent: open.agent.to_string(),
-                user: open.user,
-                conversation: open.conversation,
-                channel: open.channel,
-            };
-            show(printer, &client.post("/v1/sessions").json(&request).send().await?.body)
+            show(printer, &client.post("/v1/sessions").json(&open.request()).send().await?.body)
         }
-        SessionCommand::Show { id } => show(printer, &client.get(&path(&id)).send().await?.body),
+        SessionCommand::Show(session) => show(printer, &client.get(&session.path()).send().await?.body),
         SessionCommand::List(options) => {
             let path = options.path();
-            let list = async |printer: &mut Printer<'_>| list_sessions(client, printer, &path).await;
+            let list = async |printer: &mut Printer<'_>| {
+                list::page(client, printer, &path, SESSION_HEADINGS, session_row).await
+            };
             repeat(printer, options.watch, list).await
         }
-        SessionCommand::Calls { id, limit, cursor, watch } => {
-            let limit = limit.map(|limit| limit.to_string());
-            let query = query(&[("limit", limit.as_deref()), ("cursor", cursor.as_deref())]);
-            let path = format!("{}/calls{query}", path(&id));
-            let list = async |printer: &mut Printer<'_>| list_calls(client, printer, &path).await;
-            repeat(printer, watch, list).await
+        SessionCommand::Calls(options) => {
+            let path = options.path();
+            let list = async |printer: &mut Printer<'_>| {
+                list::page(client, printer, &path, CALL_HEADINGS, call_row).await
+            };
+            repeat(printer, options.watch, list).await
         }
         SessionCommand::Files { command } => files::run(command, client, printer).await,
-        SessionCommand::End { id } => {
-            client.delete(&path(&id)).send::<IgnoredAny>().await?;
-            Ok(printer.result(&json!({"ended": id}), &format!("session `{id}` has ended"))?)
+        SessionCommand::End(session) => {
+            client.delete(&session.path()).send::<IgnoredAny>().await?;
+            let line = format!("session `{}` has ended", session.id);
+            Ok(printer.result(&json!({"ended": session.id}), &line)?)
         }
-        SessionCommand::Tools { id, format, strict, message: None } => {
-            list(client, printer, &id, format, strict).await
-        }
-        SessionCommand::Tools { id, format, strict, message: Some(message) } => {
-            select(client, printer, &id, format, strict, message).await
-        }
-        SessionCommand::Disable { id, tool } => switch(client, printer, &id, &tool, true).await,
-        SessionCommand::Enable { id, tool } => switch(client, printer, &id, &tool, false).await,
-        SessionCommand::Call { id, call } => {
-            let result: CallResult<'static> = client.get(&call_path(&id, &call)).send().await?.body;
+        SessionCommand::Tools(options) => match &options.message {
+            None => list_tools(client, printer, &options).await,
+            Some(message) => select_tools(client, printer, &options, message).await,
+        },
+        SessionCommand::Disable(tool) => switch(client, printer, &tool, true).await,
+        SessionCommand::Enable(tool) => switch(client, printer, &tool, false).await,
+        SessionCommand::Call(id) => {
+            let result: CallResult<'static> = client.get(&id.path()).send().await?.body;
             Ok(printer.json(&result)?)
         }
-        SessionCommand::Cancel { id, call } => {
-            client.delete(&call_path(&id, &call)).send::<IgnoredAny>().await?;
-            Ok(printer.result(&json!({"cancelled": call}), &format!("call `{call}` is cancelled"))?)
+        SessionCommand::Cancel(id) => {
+            client.delete(&id.path()).send::<IgnoredAny>().await?;
+            let line = format!("call `{}` is cancelled", id.call);
+            Ok(printer.result(&json!({"cancelled": id.call}), &line)?)
         }
-        SessionCommand::Result { id, call, output, failed } => {
-            let body = match (output, failed) {
-                // The body is built as text, so the client's output stays byte for byte as given.
-                (Some(output), _) => format!(r#"{{"status":"ok","output":{}}}"#, arguments_from(&output)?),
-                (None, why) => json!({"status": "error", "message": why}).to_string(),
-            };
-            let post = client.post(&format!("{}/result", call_path(&id, &call)));
-            let result: CallResult<'static> = post.json_text(body).send().await?.body;
-            Ok(printer.json(&result)?)
-        }
-        SessionCommand::Events { id } => {
-            events::follow(client, printer, &format!("{}/events", path(&id))).await
+        SessionCommand::Result { id, output, failed } => submit(client, printer, &id, output, failed).await,
+        SessionCommand::Events(session) => {
+            events::follow(client, printer, &format!("{}/events", session.path())).await
         }
     }
+}
+
+/// Submits the result of a call: the client's output, or why it failed.
+async fn submit(
+    client: &Client,
+    printer: &mut Printer<'_>,
+    id: &CallId,
+    output: Option<String>,
+    failed: Option<String>,
+) -> Result {
+    let body = match output {
+        // The body is built as text, so the client's output stays byte for byte as given.
+        Some(output) => format!(r#"{{"status":"ok","output":{}}}"#, arguments_from(&output)?),
+        None => json!({"status": "error", "message": failed}).to_string(),
+    };
+    let post = client.post(&format!("{}/result", id.path())).json_text(body);
+    let result: CallResult<'static> = post.send().await?.body;
+    Ok(printer.json(&result)?)
 }
 
 fn show(printer: &mut Printer<'_>, session: &SessionView) -> Result {
@@ -292,106 +326,75 @@ fn show(printer: &mut Printer<'_>, session: &SessionView) -> Result {
     table(printer, &serde_json::from_str::<Vec<ToolDefinition>>(session.tools.get()).unwrap_or_default())
 }
 
-async fn list_sessions(client: &Client, printer: &mut Printer<'_>, path: &str) -> Result {
-    let page: List<SessionSummary> = client.get(path).send().await?.body;
-    if printer.is_json() {
-        return Ok(printer.json(&page)?);
-    }
-    let rows: Vec<_> = page.items.iter().map(session_row).collect();
-    printer.table(["OPENED", "SESSION", "STATE", "AGENT", "USER", "CONVERSATION", "LAST USED"], &rows)?;
-    note_more(printer, page.next_cursor)
-}
+const SESSION_HEADINGS: [&str; 7] =
+    ["OPENED", "SESSION", "STATE", "AGENT", "USER", "CONVERSATION", "LAST USED"];
 
 fn session_row(session: &SessionSummary) -> [String; 7] {
-    let or_dash = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
     [
         time_text(session.created_at),
         session.session.clone(),
         word(&session.state),
         session.agent.clone(),
-        or_dash(&session.user),
-        or_dash(&session.conversation),
+        cell(session.user.as_ref()),
+        cell(session.conversation.as_ref()),
         time_text(session.last_used_at),
     ]
 }
 
-async fn list_calls(client: &Client, printer: &mut Printer<'_>, path: &str) -> Result {
-    let page: List<CallSummary> = client.get(path).send().await?.body;
-    if printer.is_json() {
-        return Ok(printer.json(&page)?);
-    }
-    let rows: Vec<_> = page.items.iter().map(call_row).collect();
-    printer.table(["TIME", "CALL", "STATUS", "TOOL", "ERROR"], &rows)?;
-    note_more(printer, page.next_cursor)
-}
+const CALL_HEADINGS: [&str; 5] = ["TIME", "CALL", "STATUS", "TOOL", "ERROR"];
 
 fn call_row(call: &CallSummary) -> [String; 5] {
-    let error = call.error_type.clone().unwrap_or_else(|| "-".to_owned());
+    let error = cell(call.error_type.as_ref());
     [time_text(call.created_at), call.id.clone(), word(&call.status), call.tool.clone(), error]
 }
 
-fn note_more(printer: &mut Printer<'_>, next_cursor: Option<String>) -> Result {
-    match next_cursor {
-        Some(cursor) => Ok(printer.note(&format!("there is more: add `--cursor {cursor}`"))?),
-        None => Ok(()),
-    }
-}
-
-async fn list(
-    client: &Client,
-    printer: &mut Printer<'_>,
-    id: &str,
-    format: Option<String>,
-    strict: bool,
-) -> Result {
+async fn list_tools(client: &Client, printer: &mut Printer<'_>, options: &ToolsOptions) -> Result {
     #[derive(serde::Deserialize, Serialize)]
     struct ToolgateTools {
         tools: Vec<ToolDefinition>,
     }
-    let query = query(&[("format", format.as_deref()), ("strict", strict.then_some("true"))]);
-    let get = client.get(&format!("{}/tools{query}", path(id)));
-    if format.is_some() {
+    let get = client.get(&format!("{}/tools{}", options.session.path(), options.query()));
+    if options.format.is_some() {
         let list: ToolList = get.send().await?.body;
-        return Ok(if printer.is_json() {
-            printer.json(&list)
-        } else {
-            printer.json(&tools_of(&list.tools))
-        }?);
+        return print_tools(printer, &list, &list.tools);
     }
     let list: ToolgateTools = get.send().await?.body;
     if printer.is_json() { Ok(printer.json(&list)?) } else { table(printer, &list.tools) }
 }
 
-async fn select(
+async fn select_tools(
     client: &Client,
     printer: &mut Printer<'_>,
-    id: &str,
-    format: Option<String>,
-    strict: bool,
-    message: String,
+    options: &ToolsOptions,
+    message: &str,
 ) -> Result {
-    let query = query(&[("format", format.as_deref()), ("strict", strict.then_some("true"))]);
-    let post = client.post(&format!("{}/tools/select{query}", path(id)));
-    let selected: SelectedTools = post.json(&SelectRequest { message }).send().await?.body;
-    match (printer.is_json(), format) {
-        (true, _) => return Ok(printer.json(&selected)?),
-        (false, Some(_)) => return Ok(printer.json(&tools_of(&selected.tools))?),
-        (false, None) => {}
+    let request = SelectRequest { message: message.to_owned() };
+    let post = client.post(&format!("{}/tools/select{}", options.session.path(), options.query()));
+    let selected: SelectedTools = post.json(&request).send().await?.body;
+    if printer.is_json() || options.format.is_some() {
+        return print_tools(printer, &selected, &selected.tools);
     }
     let rows = selected.why.iter().map(|tool| {
         let reasons = if tool.why.is_empty() { "-".to_owned() } else { tool.why.join(", ") };
         [tool.name.clone(), reasons]
     });
     printer.table(["TOOL", "WHY"], &rows.collect::<Vec<_>>())?;
-    Ok(printer.note(match selected.narrowed {
-        true => "the others can still be called; they are only not shown",
-        false => "nothing was left out",
-    })?)
+    let note = if selected.narrowed {
+        "the others can still be called; they are only not shown"
+    } else {
+        "nothing was left out"
+    };
+    Ok(printer.note(note)?)
 }
 
-/// Returns the tools of a list as a value, which is printed over several lines.
-fn tools_of(list: &RawValue) -> Value {
-    serde_json::from_str(list.get()).unwrap_or_default()
+/// Prints tools in the format of a provider; with `--json`, the whole response.
+fn print_tools(printer: &mut Printer<'_>, response: &impl Serialize, tools: &RawValue) -> Result {
+    if printer.is_json() {
+        return Ok(printer.json(response)?);
+    }
+    // Parsed, so that it is printed over several lines.
+    let tools: Value = serde_json::from_str(tools.get()).unwrap_or_default();
+    Ok(printer.json(&tools)?)
 }
 
 /// Prints tools, each with the first line of its description.
@@ -404,20 +407,13 @@ fn table(printer: &mut Printer<'_>, tools: &[ToolDefinition]) -> Result {
     Ok(printer.table(["TOOL", "ENDS AT", "APPROVAL", "WHAT IT DOES"], &rows.collect::<Vec<_>>())?)
 }
 
-async fn switch(client: &Client, printer: &mut Printer<'_>, id: &str, tool: &str, disabled: bool) -> Result {
-    let put = client.put(&format!("{}/tools/{}", path(id), escape(tool)));
+async fn switch(client: &Client, printer: &mut Printer<'_>, tool: &SessionTool, disabled: bool) -> Result {
+    let SessionTool { session, tool } = tool;
+    let put = client.put(&format!("{}/tools/{}", session.path(), escape(tool)));
     put.json(&ToolSwitch { disabled }).send::<IgnoredAny>().await?;
     let state = if disabled { "disabled" } else { "enabled" };
-    let set = json!({"session": id, "tool": tool, "disabled": disabled});
-    Ok(printer.result(&set, &format!("`{tool}` is {state} in session `{id}`"))?)
-}
-
-fn call_path(id: &str, call: &str) -> String {
-    format!("{}/calls/{}", path(id), escape(call))
-}
-
-fn path(id: &str) -> String {
-    format!("/v1/sessions/{}", escape(id))
+    let set = json!({"session": session.id, "tool": tool, "disabled": disabled});
+    Ok(printer.result(&set, &format!("`{tool}` is {state} in session `{}`", session.id))?)
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use toolgate_api::token::{Role, TokenRequest, TokenView};
 use super::client::{Client, escape};
 use super::document;
 use super::failure::Result;
+use super::list;
 use super::print::{Printer, cell, time_from, time_text};
 
 pub const EXAMPLES: &str = "\
@@ -68,14 +69,7 @@ pub async fn run(command: TokenCommand, client: &Client, printer: &mut Printer<'
             let request = TokenRequest { role, organization, agents, label, expires_at, addresses };
             create(client, printer, &request).await
         }
-        TokenCommand::List => {
-            let tokens: Vec<TokenView> = client.list_all("/v1/tokens").await?;
-            Ok(printer.list(
-                ["ID", "ROLE", "ORGANIZATION", "AGENTS", "CREATED", "LAST USED", "EXPIRES", "LABEL"],
-                &tokens,
-                row,
-            )?)
-        }
+        TokenCommand::List => list::all(client, printer, "/v1/tokens", HEADINGS, row).await,
         TokenCommand::Revoke { id } => {
             client.delete(&format!("/v1/tokens/{}", escape(&id))).send::<IgnoredAny>().await?;
             Ok(printer.result(&json!({"revoked": id}), &format!("token `{id}` is revoked"))?)
@@ -150,6 +144,9 @@ fn milliseconds(time: SystemTime) -> u64 {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
+
+const HEADINGS: [&str; 8] =
+    ["ID", "ROLE", "ORGANIZATION", "AGENTS", "CREATED", "LAST USED", "EXPIRES", "LABEL"];
 
 fn row(token: &TokenView) -> [String; 8] {
     [

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use clap::Subcommand;
+use clap::{Args, Subcommand};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -14,10 +14,12 @@ use toolgate_api::plugin::CapabilitiesView;
 use toolgate_api::test_call::{ExcerptView, ExchangeView, FieldView, TestCallRequest, TestCallView};
 use toolgate_api::text::escape_for_display;
 
+use super::arguments::OrganizationArgument;
 use super::client::{Client, escape};
 use super::document::{self, arguments_from, document_from};
 use super::failure::{Failure, Result};
-use super::history::{self, DocumentName, HistoryOptions, RollbackOptions};
+use super::history::{DocumentArguments, DocumentCommand, DocumentName, HistoryOptions, RollbackOptions};
+use super::list;
 use super::plugin::capabilities_text;
 use super::plugin::grant::{self, GrantOptions};
 use super::print::{Printer, cell, word};
@@ -41,16 +43,9 @@ Examples:
 #[derive(Subcommand)]
 pub enum ToolCommand {
     /// List the custom tools of an organization
-    List {
-        /// The organization
-        #[arg(value_name = "ORG")]
-        organization: String,
-    },
+    List(OrganizationArgument),
     /// Show the definition of a tool
-    Show {
-        /// `organization/namespace`
-        name: String,
-    },
+    Show(ToolName),
     /// Create a tool, or replace it whole
     Put {
         /// `organization/namespace`, or only the organization: the namespace is then derived from the `display_name`
@@ -59,103 +54,105 @@ pub enum ToolCommand {
         file: String,
     },
     /// List the kept revisions of a tool's definition, or show one
-    History {
-        /// `organization/namespace`
-        name: String,
-        #[command(flatten)]
-        options: HistoryOptions,
-    },
+    History(DocumentCommand<ToolName, HistoryOptions>),
     /// Return to an earlier revision of a tool's definition, after its differences are shown
-    Rollback {
-        /// `organization/namespace`
-        name: String,
-        #[command(flatten)]
-        options: RollbackOptions,
-    },
+    Rollback(DocumentCommand<ToolName, RollbackOptions>),
     /// Remove a tool
-    Remove {
-        /// `organization/namespace`
-        name: String,
-    },
+    Remove(ToolName),
     /// Fetch the current tools of a mounted server
-    Refresh {
-        /// `organization/namespace`
-        name: String,
-    },
+    Refresh(ToolName),
     /// Consent to the current tools of a mounted server
     Approve {
-        /// `organization/namespace`
-        name: String,
+        #[command(flatten)]
+        tool: ToolName,
         /// The digest from `refresh`
         digest: String,
     },
     /// Replace the grant of a tool, which limits what its calls may reach; without a file, show the grant
     Grant {
-        /// `organization/namespace`
-        name: String,
+        #[command(flatten)]
+        tool: ToolName,
         #[command(flatten)]
         options: GrantOptions,
     },
     /// Run an action once, and show its requests and responses
-    Try {
-        /// `organization/namespace/action`
-        name: String,
-        /// The arguments as JSON, `@FILE`, or `-` for standard input
-        #[arg(default_value = "{}")]
-        arguments: String,
-        /// A file with a definition, which need not be saved
-        #[arg(long, value_name = "FILE")]
-        definition: Option<String>,
-        /// The user on whose behalf the action runs
-        #[arg(long)]
-        user: Option<String>,
-    },
+    Try(TryOptions),
+}
+
+#[derive(Args)]
+pub struct ToolName {
+    /// `organization/namespace`
+    name: String,
+}
+
+#[derive(Args)]
+pub struct TryOptions {
+    /// `organization/namespace/action`
+    name: String,
+    /// The arguments as JSON, `@FILE`, or `-` for standard input
+    #[arg(default_value = "{}")]
+    arguments: String,
+    /// A file with a definition, which need not be saved
+    #[arg(long, value_name = "FILE")]
+    definition: Option<String>,
+    /// The user on whose behalf the action runs
+    #[arg(long)]
+    user: Option<String>,
 }
 
 pub async fn run(command: ToolCommand, client: &Client, printer: &mut Printer<'_>) -> Result {
     match command {
-        ToolCommand::List { organization } => {
-            let tools: Vec<CustomToolView> =
-                client.list_all(&format!("/v1/orgs/{}/tools", escape(&organization))).await?;
-            Ok(printer.list(["NAMESPACE", "KIND", "STATE", "ACTIONS", "WAITING", "PURPOSE"], &tools, row)?)
+        ToolCommand::List(organization) => {
+            list::all(client, printer, &organization.list_path("tools"), HEADINGS, row).await
         }
-        ToolCommand::Show { name } => {
-            let definition: Value = client.get(&path(&name)?).send().await?.body;
-            Ok(printer.document(&definition)?)
-        }
+        ToolCommand::Show(ToolName { name }) => document::print(client, printer, &path(&name)?).await,
         ToolCommand::Put { name, file } => {
             let definition = document_from(&file)?;
             let path = if name.contains('/') { path(&name)? } else { path_for(&name, &definition)? };
             put(client, printer, &path, definition).await
         }
-        ToolCommand::Remove { name } => {
+        ToolCommand::Remove(ToolName { name }) => {
             document::delete(client, &path(&name)?).await?;
             Ok(printer.result(&json!({"removed": name}), &format!("tool `{name}` is removed"))?)
         }
-        ToolCommand::Refresh { name } => {
+        ToolCommand::Refresh(ToolName { name }) => {
             let tool: CustomToolView = client.post(&format!("{}/refresh", path(&name)?)).send().await?.body;
             show(printer, &tool, &tool)
         }
-        ToolCommand::Approve { name, digest } => {
+        ToolCommand::Approve { tool: ToolName { name }, digest } => {
             let approve = client.post(&format!("{}/approve", path(&name)?)).json(&ConsentRequest { digest });
             let tool: CustomToolView = approve.send().await?.body;
             show(printer, &tool, &tool)
         }
-        ToolCommand::Grant { name, options } => {
-            let document = DocumentName::tool(&name, &path(&name)?, true);
-            let asked = async || capabilities(client, &name).await;
+        ToolCommand::Grant { tool, options } => {
+            let (document, ToolName { name }) = (tool.grant()?, &tool);
+            let asked = async || capabilities(client, name).await;
             grant::run(client, printer, &document, &format!("tool `{name}`"), &options, asked).await
         }
-        ToolCommand::History { name, options } => {
-            history::show(client, printer, &DocumentName::tool(&name, &path(&name)?, false), &options).await
-        }
-        ToolCommand::Rollback { name, options } => {
-            let document = DocumentName::tool(&name, &path(&name)?, false);
-            history::rollback(client, printer, &document, &options).await
-        }
-        ToolCommand::Try { name, arguments, definition, user } => {
-            try_out(client, printer, &test_call(&name, &arguments, definition.as_deref(), user)?).await
-        }
+        ToolCommand::History(history) => history.show(client, printer).await,
+        ToolCommand::Rollback(rollback) => rollback.roll_back(client, printer).await,
+        ToolCommand::Try(options) => try_out(client, printer, &options.request()?).await,
+    }
+}
+
+impl DocumentArguments for ToolName {
+    fn document(&self) -> Result<DocumentName> {
+        let (organization, namespace) = self.name.split_once('/').unwrap_or((&self.name, ""));
+        Ok(DocumentName {
+            kind: "tool",
+            organization: Some(organization.to_owned()),
+            name: Some(namespace.to_owned()),
+            path: path(&self.name)?,
+            label: format!("tool `{}`", self.name),
+        })
+    }
+}
+
+impl ToolName {
+    fn grant(&self) -> Result<DocumentName> {
+        let tool = self.document()?;
+        let (path, label) = (format!("{}/grant", tool.path), format!("the grant of {}", tool.label));
+        Ok(DocumentName { kind: "tool_grant", path, label, ..tool })
     }
 }
 
@@ -176,6 +173,8 @@ pub async fn put(client: &Client, printer: &mut Printer<'_>, path: &str, definit
     document::warn(printer, &accepted.warnings)?;
     show(printer, &accepted.tool, &accepted)
 }
+
+const HEADINGS: [&str; 6] = ["NAMESPACE", "KIND", "STATE", "ACTIONS", "WAITING", "PURPOSE"];
 
 fn row(tool: &CustomToolView) -> [String; 6] {
     [
@@ -256,29 +255,29 @@ fn leaves(value: &Value) -> BTreeMap<String, String> {
     found
 }
 
-fn test_call(
-    name: &str,
-    arguments: &str,
-    definition: Option<&str>,
-    user: Option<String>,
-) -> Result<TestCallRequest> {
-    let no_action =
-        || Failure::wrong_usage(format!("`{name}` is no action"), "write `organization/namespace/action`");
-    let (organization, tool) = name.split_once('/').ok_or_else(no_action)?;
-    let (namespace, action) = tool.split_once('/').ok_or_else(no_action)?;
-    let raw = |text: String, what: &str| {
-        RawValue::from_string(text.trim().to_owned())
-            .map_err(|error| Failure::wrong_usage(format!("{what} not JSON: {error}"), "write `'{…}'`"))
-    };
-    let definition = definition.map(|file| raw(document_from(file)?, "the definition is")).transpose()?;
-    Ok(TestCallRequest {
-        organization: Some(organization.to_owned()),
-        tool: if definition.is_some() { action } else { tool }.to_owned(),
-        namespace: definition.is_some().then(|| namespace.to_owned()),
-        arguments: Some(raw(arguments_from(arguments)?, "the arguments are")?),
-        definition,
-        user,
-    })
+impl TryOptions {
+    fn request(&self) -> Result<TestCallRequest> {
+        let Self { name, arguments, definition, user } = self;
+        let no_action = || {
+            Failure::wrong_usage(format!("`{name}` is no action"), "write `organization/namespace/action`")
+        };
+        let (organization, tool) = name.split_once('/').ok_or_else(no_action)?;
+        let (namespace, action) = tool.split_once('/').ok_or_else(no_action)?;
+        let raw = |text: String, what: &str| {
+            RawValue::from_string(text.trim().to_owned())
+                .map_err(|error| Failure::wrong_usage(format!("{what} not JSON: {error}"), "write `'{…}'`"))
+        };
+        let definition = definition.as_deref();
+        let definition = definition.map(|file| raw(document_from(file)?, "the definition is")).transpose()?;
+        Ok(TestCallRequest {
+            organization: Some(organization.to_owned()),
+            tool: if definition.is_some() { action } else { tool }.to_owned(),
+            namespace: definition.is_some().then(|| namespace.to_owned()),
+            arguments: Some(raw(arguments_from(arguments)?, "the arguments are")?),
+            definition,
+            user: user.clone(),
+        })
+    }
 }
 
 async fn try_out(client: &Client, printer: &mut Printer<'_>, request: &TestCallRequest) -> Result {
@@ -399,7 +398,7 @@ mod tests {
 
     #[tokio::test]
     async fn m4_what_waits_for_consent_is_told_with_its_digest() {
-        let command = ToolCommand::Refresh { name: "acme/wiki".into() };
+        let command = ToolCommand::Refresh(ToolName { name: "acme/wiki".into() });
         let run = run_command(command, vec![Canned::json(200, wiki())]).await;
         run.result.expect("done");
         assert_eq!(run.asked[0].line(), "POST /v1/orgs/acme/tools/wiki/refresh");
@@ -422,7 +421,7 @@ mod tests {
     #[tokio::test]
     async fn a_tool_is_shown_as_its_definition() {
         let definition = json!({"base_url": "https://a.example", "actions": []});
-        let command = ToolCommand::Show { name: "acme/weather".into() };
+        let command = ToolCommand::Show(ToolName { name: "acme/weather".into() });
         let run = run_command(command, vec![Canned::json(200, definition.clone())]).await;
         run.result.expect("shown");
         assert_eq!(serde_json::from_str::<Value>(&run.out).expect("json"), definition);
@@ -461,6 +460,10 @@ mod tests {
         result
     }
 
+    fn trial(name: &str, arguments: &str) -> TryOptions {
+        TryOptions { name: name.into(), arguments: arguments.into(), definition: None, user: None }
+    }
+
     #[tokio::test]
     async fn c3_a_trial_is_shown_as_it_went() {
         let tried = json!({
@@ -470,12 +473,7 @@ mod tests {
                 "body": {"text": "", "bytes": 0}, "status": 200, "answer_headers": [],
                 "answer": {"text": "{\"celsius\":11}", "bytes": 14}, "failed": null}],
         });
-        let command = ToolCommand::Try {
-            name: "acme/weather/now".into(),
-            arguments: r#"{"city":"Paris","id":1.0e2}"#.into(),
-            definition: None,
-            user: None,
-        };
+        let command = ToolCommand::Try(trial("acme/weather/now", r#"{"city":"Paris","id":1.0e2}"#));
         let run = run_command(command, vec![Canned::json(200, tried)]).await;
         run.result.expect("done");
         let sent = &run.asked[0].body;
@@ -501,12 +499,7 @@ mod tests {
             json!({"error_type": "NETWORK_DENIED", "message": "no", "hint": "ask", "retryable": false});
         let result = result(json!({"status": "error", "error": error}));
         let tried = json!({"result": result, "requests": []});
-        let command = ToolCommand::Try {
-            name: "acme/weather/now".into(),
-            arguments: "{}".into(),
-            definition: None,
-            user: None,
-        };
+        let command = ToolCommand::Try(trial("acme/weather/now", "{}"));
         let run = run_command(command, vec![Canned::json(200, tried)]).await;
         assert!(run.result.expect_err("refused").to_string().contains("NETWORK_DENIED"));
     }
@@ -517,6 +510,6 @@ mod tests {
         for name in ["weather", "acme/weather/now"] {
             assert!(path(name).is_err(), "{name}");
         }
-        assert!(test_call("acme/weather", "{}", None, None).is_err());
+        assert!(trial("acme/weather", "{}").request().is_err());
     }
 }

@@ -77,9 +77,7 @@ pub async fn run(report: Report, client: &Client, printer: &mut Printer<'_>) -> 
     match report.format {
         Format::Csv => Ok(printer.json_text(&csv(&items, &by))?),
         Format::JsonLines => Ok(printer.json_text(&json_lines(&items))?),
-        Format::Table => {
-            Ok(printer.list(["FOR", "CALLS", "FAILED", "FUEL", "CPU MS", "BYTES", "COST"], &items, row)?)
-        }
+        Format::Table => Ok(printer.list(HEADINGS, &items, row)?),
     }
 }
 
@@ -96,10 +94,11 @@ impl Report {
             ("until_ms", time(self.until)),
             ("by", Some(by)),
         ];
-        let filters: Vec<_> = filters.iter().map(|(name, value)| (*name, value.as_deref())).collect();
         format!("/v1/usage{}", query(&filters))
     }
 }
+
+const HEADINGS: [&str; 7] = ["FOR", "CALLS", "FAILED", "FUEL", "CPU MS", "BYTES", "COST"];
 
 fn row(item: &UsageRow) -> [String; 7] {
     let properties = [&item.organization, &item.agent, &item.user, &item.tool, &item.day];

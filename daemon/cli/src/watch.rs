@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::failure::{Failure, Result};
+use super::failure::Result;
 use super::print::Printer;
 
 /// Time between two requests.
@@ -52,6 +52,7 @@ mod tests {
     use std::cell::Cell;
 
     use super::*;
+    use crate::failure::Failure;
 
     #[tokio::test]
     async fn a_list_is_printed_again_only_when_it_changed() {

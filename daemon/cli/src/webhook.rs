@@ -1,14 +1,16 @@
 //! `toolgate webhook`: where approvals are announced (G18). A secret is read from a file or standard input, and never an
 //! argument.
 
-use clap::Subcommand;
+use clap::{Args, Subcommand};
 use serde::de::IgnoredAny;
 use serde_json::json;
-use toolgate_api::webhook::{DeliveryView, WebhookList, WebhookTested, WebhookView};
+use toolgate_api::webhook::{DeliveryView, WebhookTested, WebhookView};
 
+use super::arguments::OrganizationArgument;
 use super::client::{Client, escape};
 use super::document::text_from;
 use super::failure::{Failure, Result};
+use super::list;
 use super::print::{Printer, time_text};
 
 pub const EXAMPLES: &str = "\
@@ -26,8 +28,8 @@ An operator grants the host in the setting `webhooks.hosts`.";
 pub enum WebhookCommand {
     /// Create a webhook, or replace it
     Put {
-        /// `organization/webhook`
-        name: String,
+        #[command(flatten)]
+        webhook: WebhookName,
         /// The endpoint
         url: String,
         /// The file with the secret of the signatures, or `-`; a new webhook without it gets a random secret
@@ -35,54 +37,43 @@ pub enum WebhookCommand {
         secret_file: Option<String>,
     },
     /// List the webhooks of an organization
-    List {
-        /// The organization
-        #[arg(value_name = "ORG")]
-        organization: String,
-    },
+    List(OrganizationArgument),
     /// Show a webhook with its last deliveries
-    Show {
-        /// `organization/webhook`
-        name: String,
-    },
+    Show(WebhookName),
     /// Delete a webhook
-    Remove {
-        /// `organization/webhook`
-        name: String,
-    },
+    Remove(WebhookName),
     /// Send a test event and show the answer
-    Test {
-        /// `organization/webhook`
-        name: String,
-    },
+    Test(WebhookName),
+}
+
+#[derive(Args)]
+pub struct WebhookName {
+    /// `organization/webhook`
+    name: String,
 }
 
 pub async fn run(command: WebhookCommand, client: &Client, printer: &mut Printer<'_>) -> Result {
     match command {
-        WebhookCommand::Put { name, url, secret_file } => {
-            put(client, printer, &name, &url, secret_file.as_deref()).await
+        WebhookCommand::Put { webhook, url, secret_file } => {
+            put(client, printer, &webhook, &url, secret_file.as_deref()).await
         }
-        WebhookCommand::List { organization } => {
-            let path = format!("/v1/orgs/{}/webhooks", escape(&organization));
-            let list: WebhookList = client.get(&path).send().await?.body;
-            Ok(printer.list(["NAME", "STATE", "URL"], &list.items, row)?)
+        WebhookCommand::List(organization) => {
+            list::all(client, printer, &organization.list_path("webhooks"), HEADINGS, row).await
         }
-        WebhookCommand::Show { name } => {
-            let webhook: WebhookView = client.get(&path(&name)?).send().await?.body;
-            show(printer, &webhook)
+        WebhookCommand::Show(webhook) => show(printer, &client.get(&webhook.path()?).send().await?.body),
+        WebhookCommand::Remove(webhook) => {
+            client.delete(&webhook.path()?).send::<IgnoredAny>().await?;
+            let line = format!("webhook `{}` is deleted", webhook.name);
+            Ok(printer.result(&json!({"removed": webhook.name}), &line)?)
         }
-        WebhookCommand::Remove { name } => {
-            client.delete(&path(&name)?).send::<IgnoredAny>().await?;
-            Ok(printer.result(&json!({"removed": name}), &format!("webhook `{name}` is deleted"))?)
-        }
-        WebhookCommand::Test { name } => test(client, printer, &name).await,
+        WebhookCommand::Test(webhook) => test(client, printer, &webhook).await,
     }
 }
 
 async fn put(
     client: &Client,
     printer: &mut Printer<'_>,
-    name: &str,
+    webhook: &WebhookName,
     url: &str,
     secret_file: Option<&str>,
 ) -> Result {
@@ -90,16 +81,18 @@ async fn put(
     if let Some(file) = secret_file {
         request["secret"] = json!(text_from(file)?.trim_end());
     }
-    let webhook: WebhookView = client.put(&path(name)?).json(&request).send().await?.body;
-    let text = match &webhook.secret {
-        Some(secret) => format!("webhook `{name}` is set; its secret, shown once: {secret}"),
-        None => format!("webhook `{name}` is set"),
-    };
-    Ok(printer.result(&webhook, &text)?)
+    let stored: WebhookView = client.put(&webhook.path()?).json(&request).send().await?.body;
+    let secret = stored
+        .secret
+        .as_ref()
+        .map(|secret| format!("; its secret, shown once: {secret}"))
+        .unwrap_or_default();
+    Ok(printer.result(&stored, &format!("webhook `{}` is set{secret}", webhook.name))?)
 }
 
-async fn test(client: &Client, printer: &mut Printer<'_>, name: &str) -> Result {
-    let tested: WebhookTested = client.post(&format!("{}/test", path(name)?)).send().await?.body;
+async fn test(client: &Client, printer: &mut Printer<'_>, webhook: &WebhookName) -> Result {
+    let tested: WebhookTested = client.post(&format!("{}/test", webhook.path()?)).send().await?.body;
+    let name = &webhook.name;
     match &tested.error {
         None => Ok(printer.result(&tested, &format!("webhook `{name}` accepted the test event"))?),
         Some(error) => Err(Failure::new(
@@ -108,6 +101,8 @@ async fn test(client: &Client, printer: &mut Printer<'_>, name: &str) -> Result 
         )),
     }
 }
+
+const HEADINGS: [&str; 3] = ["NAME", "STATE", "URL"];
 
 fn row(webhook: &WebhookView) -> [String; 3] {
     [webhook.name.clone(), webhook.state.to_string(), webhook.url.clone()]
@@ -125,9 +120,11 @@ fn show(printer: &mut Printer<'_>, webhook: &WebhookView) -> Result {
         ("changed", Some(time_text(webhook.changed_at))),
     ])?;
     let deliveries = webhook.deliveries.as_deref().unwrap_or_default();
-    let columns = ["DELIVERY", "EVENT", "APPROVAL", "STATE", "TRIES", "CREATED AT", "ERROR"];
-    Ok(printer.list(columns, deliveries, delivery_row)?)
+    Ok(printer.list(DELIVERY_HEADINGS, deliveries, delivery_row)?)
 }
+
+const DELIVERY_HEADINGS: [&str; 7] =
+    ["DELIVERY", "EVENT", "APPROVAL", "STATE", "TRIES", "CREATED AT", "ERROR"];
 
 fn delivery_row(delivery: &DeliveryView) -> [String; 7] {
     [
@@ -141,14 +138,14 @@ fn delivery_row(delivery: &DeliveryView) -> [String; 7] {
     ]
 }
 
-fn path(name: &str) -> Result<String> {
-    let (organization, webhook) = name.split_once('/').ok_or_else(|| {
-        Failure::wrong_usage(
-            format!("`{name}` names no webhook"),
-            "write `organization/webhook`, like `acme/chat`",
-        )
-    })?;
-    Ok(format!("/v1/orgs/{}/webhooks/{}", escape(organization), escape(webhook)))
+impl WebhookName {
+    fn path(&self) -> Result<String> {
+        let (organization, webhook) = self.name.split_once('/').ok_or_else(|| {
+            let hint = "write `organization/webhook`, like `acme/chat`";
+            Failure::wrong_usage(format!("`{}` names no webhook", self.name), hint)
+        })?;
+        Ok(format!("/v1/orgs/{}/webhooks/{}", escape(organization), escape(webhook)))
+    }
 }
 
 #[cfg(test)]
@@ -179,7 +176,8 @@ mod tests {
             [(None, Some("whsec_x"), false), (Some(file.display().to_string()), None, true)]
         {
             let url = "https://h.example/a".to_owned();
-            let command = WebhookCommand::Put { name: "acme/chat".into(), url, secret_file };
+            let command =
+                WebhookCommand::Put { webhook: WebhookName { name: "acme/chat".into() }, url, secret_file };
             let run = run_command(command, vec![view(answer)]).await;
             run.result.expect("put");
             assert_eq!(run.asked[0].line(), "PUT /v1/orgs/acme/webhooks/chat");
@@ -194,12 +192,12 @@ mod tests {
             (json!({"delivered": true}), true),
             (json!({"delivered": false, "error": "the endpoint answered 500"}), false),
         ] {
-            let command = WebhookCommand::Test { name: "acme/chat".into() };
+            let command = WebhookCommand::Test(WebhookName { name: "acme/chat".into() });
             let run = run_command(command, vec![Canned::json(200, answer)]).await;
             assert_eq!(run.result.is_ok(), accepted);
             assert_eq!(run.asked[0].line(), "POST /v1/orgs/acme/webhooks/chat/test");
         }
-        let run = run_command(WebhookCommand::Show { name: "acme".into() }, vec![]).await;
+        let run = run_command(WebhookCommand::Show(WebhookName { name: "acme".into() }), vec![]).await;
         assert!(run.result.is_err() && run.asked.is_empty());
     }
 }

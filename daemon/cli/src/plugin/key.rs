@@ -9,15 +9,13 @@ use crate::audit::now_ms;
 use crate::client::{Client, escape};
 use crate::document;
 use crate::failure::{Failure, Result};
+use crate::list;
 use crate::print::{Printer, time_from};
 
 #[derive(Subcommand)]
 pub enum KeyCommand {
     /// List the keys
-    List {
-        #[command(flatten)]
-        owner: Owner,
-    },
+    List(Owner),
     /// Show a key
     Show(Key),
     /// Add a key, or replace it whole
@@ -66,11 +64,7 @@ pub struct Put {
 
 pub async fn run(command: KeyCommand, client: &Client, printer: &mut Printer<'_>) -> Result {
     match command {
-        KeyCommand::List { owner } => {
-            let keys: Vec<DocumentEntry<PublisherKeyDocument>> = client.list_all(&owner.path()).await?;
-            let row = |entry: &_| row(entry, now_ms());
-            Ok(printer.list(["NAME", "PUBLISHER", "NAMESPACES", "STATE", "KEY"], &keys, row)?)
-        }
+        KeyCommand::List(owner) => list::all(client, printer, &owner.path(), HEADINGS, row).await,
         KeyCommand::Show(key) => {
             let document: Value = client.get(&key.path()).send().await?.body;
             Ok(printer.json(&document)?)
@@ -140,7 +134,9 @@ impl Put {
     }
 }
 
-fn row(entry: &DocumentEntry<PublisherKeyDocument>, now_ms: u64) -> [String; 5] {
+const HEADINGS: [&str; 5] = ["NAME", "PUBLISHER", "NAMESPACES", "STATE", "KEY"];
+
+fn row(entry: &DocumentEntry<PublisherKeyDocument>) -> [String; 5] {
     let document = &entry.document;
     let namespaces = match serde_json::to_value(&document.namespaces).unwrap_or_default() {
         Value::String(all) => all,
@@ -151,7 +147,7 @@ fn row(entry: &DocumentEntry<PublisherKeyDocument>, now_ms: u64) -> [String; 5] 
         entry.name.clone(),
         document.publisher.clone(),
         namespaces,
-        state(document, now_ms).to_owned(),
+        state(document, now_ms()).to_owned(),
         document.public_key.clone(),
     ]
 }
@@ -254,7 +250,7 @@ mod tests {
         let items = json!([{"name": "acme-2026", "etag": "\"1\"", "document": key_document()}]);
         let page = Canned::json(200, json!({"items": items, "next_cursor": null}));
         let owner = Owner { organization: None };
-        let run = run_command(KeyCommand::List { owner }, vec![page]).await;
+        let run = run_command(KeyCommand::List(owner), vec![page]).await;
         run.result.expect("listed");
         assert!(run.out.contains("acme-2026  acme") && run.out.contains("crm, billing-*"), "{}", run.out);
     }

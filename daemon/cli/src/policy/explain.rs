@@ -8,7 +8,7 @@ use toolgate_api::descriptor::Hints;
 use toolgate_api::explain::{ExplainedStep, ExplainedTool, Explanation, StepAnswer, ToolVerdict};
 use toolgate_api::plugin::ToolDetails;
 
-use super::super::agent::{self, AgentName, parse_agent};
+use super::super::arguments::AgentArgument;
 use super::super::document::query;
 use super::super::failure::Result;
 use super::super::print::{Printer, cell, word};
@@ -19,9 +19,8 @@ const VERDICTS: [ToolVerdict; 3] = [ToolVerdict::Allowed, ToolVerdict::NeedsAppr
 
 #[derive(Args)]
 pub struct Explain {
-    /// The agent
-    #[arg(value_name = "ORG/AGENT", value_parser = parse_agent)]
-    agent: AgentName,
+    #[command(flatten)]
+    agent: AgentArgument,
     /// One tool, with every check; without it, a summary of all tools
     tool: Option<String>,
     /// Only the tools that the agent may call, without and with an approval
@@ -41,7 +40,7 @@ pub async fn run(asked: &Explain, client: &Client, printer: &mut Printer<'_>) ->
         ("channel", asked.channel.as_deref()),
         ("session", asked.session.as_deref()),
     ]);
-    let path = format!("{}/explain{query}", agent::path(&asked.agent));
+    let path = format!("{}/explain{query}", asked.agent.agent.path());
     let mut explanation: Explanation = client.get(&path).send().await?.body;
     if asked.allowed {
         explanation.tools.retain(|tool| tool.verdict != ToolVerdict::Refused);
@@ -170,7 +169,7 @@ mod tests {
 
     async fn explain(tool: Option<&str>, json: bool, answer: Value) -> Run {
         let asked = Explain {
-            agent: parse_agent("acme/bot").expect("an agent"),
+            agent: AgentArgument { agent: "acme/bot".parse().expect("an agent") },
             tool: tool.map(Into::into),
             allowed: false,
             channel: Some("sms".into()),
@@ -258,7 +257,7 @@ mod tests {
         let tool = |name: &str, verdict: &str| json!({"tool": name, "verdict": verdict, "layer": "agent"});
         let tools = json!([tool("a/x", "refused"), tool("b/x", "needs_approval"), tool("c/x", "allowed")]);
         let asked = Explain {
-            agent: parse_agent("acme/bot").expect("an agent"),
+            agent: AgentArgument { agent: "acme/bot".parse().expect("an agent") },
             tool: None,
             allowed: true,
             channel: None,
