@@ -217,10 +217,7 @@ impl RequestBuilder<'_> {
         let client = self.client;
         in_time(client, async {
             let (status, body) = body_of(self.response().await?).await?;
-            match status.is_success() {
-                true => Ok(body),
-                false => Err(ClientError::refusal(status.as_u16(), &body)),
-            }
+            if status.is_success() { Ok(body) } else { Err(ClientError::refusal(status.as_u16(), &body)) }
         })
         .await
     }
@@ -235,7 +232,10 @@ impl RequestBuilder<'_> {
     /// Sends the request, and returns the body of its response, which has this type.
     pub async fn download(self, content_type: &str) -> Result<BodyStream, ClientError> {
         let client = self.client;
-        in_time(client, async { BodyStream::from_response(self.response().await?, content_type).await }).await
+        in_time(client, async {
+            BodyStream::from_response(self.response().await?, |kind| kind == content_type).await
+        })
+        .await
     }
 
     /// Resumes an event stream after the event with this id.

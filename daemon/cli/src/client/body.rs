@@ -13,13 +13,13 @@ use super::{ClientError, read};
 pub struct BodyStream(Incoming);
 
 impl BodyStream {
-    /// Returns the body of a response of this type, or its refusal.
+    /// Returns the body of a response of an expected content type, or its refusal.
     pub(super) async fn from_response(
         response: Response<Incoming>,
-        content_type: &str,
+        is_expected: impl FnOnce(&str) -> bool,
     ) -> Result<Self, ClientError> {
-        let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
-        if response.status().is_success() && kind == Some(content_type) {
+        let content_type = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+        if response.status().is_success() && content_type.is_some_and(is_expected) {
             return Ok(Self(response.into_body()));
         }
         let response = read::<Box<RawValue>>(response).await?;
@@ -28,17 +28,13 @@ impl BodyStream {
 
     /// Waits for the next bytes; `None` at the end.
     pub async fn next(&mut self) -> Result<Option<Bytes>, ClientError> {
-        loop {
-            match self.0.frame().await {
-                None => return Ok(None),
-                Some(Err(error)) => return Err(ClientError::Lost { reason: error.to_string() }),
-                // The other frames are trailers.
-                Some(Ok(frame)) => {
-                    if let Ok(bytes) = frame.into_data() {
-                        return Ok(Some(bytes));
-                    }
-                }
+        while let Some(frame) = self.0.frame().await {
+            let frame = frame.map_err(|error| ClientError::Lost { reason: error.to_string() })?;
+            // The other frames are trailers.
+            if let Ok(bytes) = frame.into_data() {
+                return Ok(Some(bytes));
             }
         }
+        Ok(None)
     }
 }

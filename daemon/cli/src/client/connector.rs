@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use hyper::Uri;
-use hyper::rt::{Read, ReadBufCursor, Write};
+use hyper::rt::{Read, Write};
 use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector};
 use hyper_util::rt::TokioIo;
-use tokio::net::{TcpStream, UnixStream};
+use tokio::net::UnixStream;
 use tower_service::Service;
 
 /// Opens connections.
@@ -22,11 +22,13 @@ pub enum Connector {
     Unix(Arc<Path>),
 }
 
-/// A connection.
-pub enum Stream {
-    Tcp(TokioIo<TcpStream>),
-    Unix(TokioIo<UnixStream>),
-}
+/// A stream of bytes to a daemon.
+pub trait ByteStream: Read + Write + Send + Unpin {}
+
+impl<S: Read + Write + Send + Unpin> ByteStream for S {}
+
+/// A connection over TCP or a Unix socket.
+pub type Stream = Box<dyn ByteStream>;
 
 impl Service<Uri> for Connector {
     type Response = Stream;
@@ -44,11 +46,11 @@ impl Service<Uri> for Connector {
         match self {
             Self::Tcp(connector) => {
                 let connecting = connector.call(uri);
-                Box::pin(async { connecting.await.map(Stream::Tcp).map_err(io::Error::other) })
+                Box::pin(async { Ok(Box::new(connecting.await.map_err(io::Error::other)?) as Stream) })
             }
             Self::Unix(path) => {
                 let path = Arc::clone(path);
-                Box::pin(async move { UnixStream::connect(path).await.map(TokioIo::new).map(Stream::Unix) })
+                Box::pin(async { Ok(Box::new(TokioIo::new(UnixStream::connect(path).await?)) as Stream) })
             }
         }
     }
@@ -57,41 +59,5 @@ impl Service<Uri> for Connector {
 impl Connection for Stream {
     fn connected(&self) -> Connected {
         Connected::new()
-    }
-}
-
-impl Read for Stream {
-    fn poll_read(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: ReadBufCursor<'_>,
-    ) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Tcp(stream) => Pin::new(stream).poll_read(context, buffer),
-            Self::Unix(stream) => Pin::new(stream).poll_read(context, buffer),
-        }
-    }
-}
-
-impl Write for Stream {
-    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        match self.get_mut() {
-            Self::Tcp(stream) => Pin::new(stream).poll_write(context, bytes),
-            Self::Unix(stream) => Pin::new(stream).poll_write(context, bytes),
-        }
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Tcp(stream) => Pin::new(stream).poll_flush(context),
-            Self::Unix(stream) => Pin::new(stream).poll_flush(context),
-        }
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Tcp(stream) => Pin::new(stream).poll_shutdown(context),
-            Self::Unix(stream) => Pin::new(stream).poll_shutdown(context),
-        }
     }
 }

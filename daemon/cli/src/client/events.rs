@@ -6,11 +6,9 @@
 
 use hyper::Response;
 use hyper::body::Incoming;
-use hyper::header::CONTENT_TYPE as CONTENT_TYPE_HEADER;
-use serde_json::value::RawValue;
 
 use super::lines::LineStream;
-use super::{ClientError, read};
+use super::{BodyStream, ClientError};
 
 pub(super) const CONTENT_TYPE: &str = "text/event-stream";
 
@@ -33,12 +31,8 @@ pub struct SseEvent {
 impl EventStream {
     /// Returns the event stream of a response, or an error if its content type is another one.
     pub(crate) async fn from_response(response: Response<Incoming>) -> Result<Self, ClientError> {
-        let kind = response.headers().get(CONTENT_TYPE_HEADER).and_then(|kind| kind.to_str().ok());
-        if response.status().is_success() && kind.is_some_and(|kind| kind.starts_with(CONTENT_TYPE)) {
-            return Ok(Self { lines: LineStream::new(response.into_body()), last_id: None });
-        }
-        let response = read::<Box<RawValue>>(response).await?;
-        Err(ClientError::unexpected_response(response.status, response.body.get().as_bytes()))
+        let body = BodyStream::from_response(response, |kind| kind.starts_with(CONTENT_TYPE)).await?;
+        Ok(Self { lines: LineStream::new(body), last_id: None })
     }
 
     /// Waits for the next event; `None` once the daemon has ended the stream.
