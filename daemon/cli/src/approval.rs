@@ -95,15 +95,7 @@ pub async fn run(command: ApprovalCommand, client: &Client, printer: &mut Printe
         ApprovalCommand::Show { id } => show(printer, &client.get(&path(&id)).send().await?.body),
         ApprovalCommand::Approve(options) => approve(client, printer, options).await,
         ApprovalCommand::Deny { id, reason } => {
-            let decision = Choice::Deny;
-            let request = DecisionRequest {
-                decision,
-                reason,
-                arguments: None,
-                arguments_instead: None,
-                uses: None,
-                expires_at: None,
-            };
+            let request = decision(Choice::Deny, reason);
             decide(client, printer, &id, &request, |_| "denied".to_owned()).await
         }
     }
@@ -164,12 +156,11 @@ async fn approve(client: &Client, printer: &mut Printer<'_>, options: Approve) -
         show(printer, &shown)?;
     }
     let request = DecisionRequest {
-        decision: Choice::Approve,
-        reason: options.reason,
         arguments,
         arguments_instead,
         uses: options.uses,
         expires_at: options.expires_at.or(ends_ms),
+        ..decision(Choice::Approve, options.reason)
     };
     decide(client, printer, &options.id, &request, |approval| {
         let calls = if approval.uses_left == 1 { "call" } else { "calls" };
@@ -186,6 +177,11 @@ fn shape(word: &str) -> Result<Box<RawValue>> {
             "quote it for the shell: '{\"/amount\": {\"maximum\": 100}}'",
         )
     })
+}
+
+fn decision(decision: Choice, reason: Option<String>) -> DecisionRequest {
+    let (arguments, arguments_instead, uses, expires_at) = (None, None, None, None);
+    DecisionRequest { decision, reason, arguments, arguments_instead, uses, expires_at }
 }
 
 async fn decide(

@@ -1,6 +1,6 @@
 //! `toolgate catalogue`: browses and searches the tools that an organization may use.
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use toolgate_api::catalogue::{CatalogueEntry, CatalogueView};
 use toolgate_api::text::escape_for_display;
 
@@ -31,31 +31,17 @@ pub struct Filter {
     #[arg(long)]
     category: Option<String>,
     /// Only plugins that the operator vouches for, or all others
-    #[arg(long, value_enum)]
-    kind: Option<Kind>,
+    #[arg(long, value_parser = ["standard", "custom", "third-party"])]
+    kind: Option<String>,
     /// Only this publisher
     #[arg(long)]
     publisher: Option<String>,
     /// The order; by default the best match first
-    #[arg(long, value_enum)]
-    sort: Option<Sort>,
+    #[arg(long, value_parser = ["name", "popular", "recent"])]
+    sort: Option<String>,
     /// Show one plugin with its tools, permissions and risk
     #[arg(long, value_name = "PLUGIN", conflicts_with = "words")]
     show: Option<String>,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-enum Kind {
-    Standard,
-    Custom,
-    ThirdParty,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-enum Sort {
-    Name,
-    Popular,
-    Recent,
 }
 
 pub async fn run(filter: Filter, client: &Client, printer: &mut Printer<'_>) -> Result {
@@ -112,24 +98,15 @@ fn note_categories(printer: &mut Printer<'_>, view: &CatalogueView) -> Result {
 impl Filter {
     fn target(&self) -> String {
         let words = self.words.join(" ");
-        let kind = self.kind.map(|kind| match kind {
-            Kind::Standard => "standard",
-            Kind::Custom => "custom",
-            Kind::ThirdParty => "third_party",
-        });
-        let sort = self.sort.map(|sort| match sort {
-            Sort::Name => "name",
-            Sort::Popular => "popular",
-            Sort::Recent => "recent",
-        });
+        let kind = self.kind.as_ref().map(|kind| kind.replace('-', "_"));
         let filters = [
             ("limit", Some("1000")),
             ("q", Some(words.as_str()).filter(|words| !words.is_empty())),
             ("org", self.org.as_deref()),
             ("category", self.category.as_deref()),
-            ("kind", kind),
+            ("kind", kind.as_deref()),
             ("publisher", self.publisher.as_deref()),
-            ("sort", sort),
+            ("sort", self.sort.as_deref()),
         ];
         format!("/v1/catalogue{}", query(&filters))
     }

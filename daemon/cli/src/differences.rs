@@ -31,21 +31,27 @@ fn lines_of(leaves: &[(String, String)], others: &[(String, String)], mark: char
     only.map(|(place, value)| format!("{mark} {place}: {value}")).collect()
 }
 
-/// Every scalar and empty container with its place.
 fn leaves(value: &Value) -> Vec<(String, String)> {
-    fn walk(value: &Value, place: String, found: &mut Vec<(String, String)>) {
+    leaves_at(value, |_| "*".to_owned(), VALUE_CHARS)
+}
+
+/// Returns every scalar and empty container by its JSON pointer, with hidden characters escaped and at most `limit_chars`.
+/// `entry` is the segment of an entry of a list, by its index.
+pub fn leaves_at(value: &Value, entry: fn(usize) -> String, limit_chars: usize) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    let mut open = vec![(String::new(), value)];
+    while let Some((place, value)) = open.pop() {
         match value {
             Value::Object(members) if !members.is_empty() => {
-                members.iter().for_each(|(name, value)| walk(value, format!("{place}/{name}"), found));
+                open.extend(members.iter().rev().map(|(name, value)| (format!("{place}/{name}"), value)));
             }
             Value::Array(items) if !items.is_empty() => {
-                items.iter().for_each(|value| walk(value, format!("{place}/*"), found));
+                let items = items.iter().enumerate().rev();
+                open.extend(items.map(|(index, value)| (format!("{place}/{}", entry(index)), value)));
             }
-            _ => found.push((place, escape_for_display(&value.to_string(), VALUE_CHARS))),
+            _ => found.push((place, escape_for_display(&value.to_string(), limit_chars))),
         }
     }
-    let mut found = Vec::new();
-    walk(value, String::new(), &mut found);
     found
 }
 

@@ -18,7 +18,8 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
 
-use super::client::{Client, ClientError, EventStream, escape};
+use super::client::{Client, ClientError, EventStream};
+use super::document::query;
 use super::failure::Result;
 use super::remote::Remote;
 
@@ -58,10 +59,10 @@ pub struct McpOptions {
 
 impl McpOptions {
     fn path(&self) -> String {
-        let agent = self.agent.as_ref().map(|agent| format!("agent={}", escape(agent)));
-        let search = self.search.then(|| "tools=search".to_owned());
-        let query: Vec<String> = agent.into_iter().chain(search).collect();
-        if query.is_empty() { "/mcp".to_owned() } else { format!("/mcp?{}", query.join("&")) }
+        format!(
+            "/mcp{}",
+            query(&[("agent", self.agent.as_deref()), ("tools", self.search.then_some("search"))])
+        )
     }
 }
 

@@ -180,7 +180,7 @@ impl<'out> Printer<'out> {
     /// Prints rows below their headings, each column as wide as its widest cell; a cell over the limit is truncated.
     pub fn table<const N: usize>(&mut self, headings: [&str; N], rows: &[[String; N]]) -> io::Result<()> {
         let rows: Vec<[String; N]> =
-            rows.iter().map(|row| row.each_ref().map(|cell| cut(visible(cell)))).collect();
+            rows.iter().map(|row| row.each_ref().map(|cell| cut_to(visible(cell), CELL_CHARS))).collect();
         let mut widths = headings.map(|heading| heading.chars().count());
         for row in &rows {
             for (width, cell) in widths.iter_mut().zip(row) {
@@ -286,10 +286,6 @@ fn trim(widths: &mut [usize], columns: usize) {
         *widest -= 1;
         excess -= 1;
     }
-}
-
-fn cut(cell: String) -> String {
-    cut_to(cell, CELL_CHARS)
 }
 
 /// Truncates a cell to `chars` characters with an ellipsis at the end.

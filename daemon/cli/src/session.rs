@@ -199,20 +199,17 @@ pub struct ListOptions {
 
 impl ListOptions {
     fn path(&self) -> String {
-        let agent = self.agent.as_ref().map(ToString::to_string);
-        let limit = self.limit.map(|limit| limit.to_string());
         let time = |when: Option<When>| when.map(|when| when.ms(now_ms()).to_string());
-        let (since, until) = (time(self.since), time(self.until));
         let query = query(&[
-            ("organization", self.organization.as_deref()),
-            ("agent", agent.as_deref()),
-            ("state", self.state.as_deref()),
-            ("conversation", self.conversation.as_deref()),
-            ("user", self.user.as_deref()),
-            ("since_ms", since.as_deref()),
-            ("until_ms", until.as_deref()),
-            ("limit", limit.as_deref()),
-            ("cursor", self.cursor.as_deref()),
+            ("organization", self.organization.clone()),
+            ("agent", self.agent.as_ref().map(ToString::to_string)),
+            ("state", self.state.clone()),
+            ("conversation", self.conversation.clone()),
+            ("user", self.user.clone()),
+            ("since_ms", time(self.since)),
+            ("until_ms", time(self.until)),
+            ("limit", self.limit.map(|limit| limit.to_string())),
+            ("cursor", self.cursor.clone()),
         ]);
         format!("/v1/sessions{query}")
     }

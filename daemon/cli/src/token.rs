@@ -1,6 +1,6 @@
 //! `toolgate token`: manages tokens. A token is printed once, when it is created.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use clap::Subcommand;
 use clap::builder::PossibleValuesParser;
@@ -8,6 +8,7 @@ use serde::de::IgnoredAny;
 use serde_json::json;
 use toolgate_api::token::{Role, TokenRequest, TokenView};
 
+use super::audit::now_ms;
 use super::client::{Client, escape};
 use super::document;
 use super::failure::Result;
@@ -44,8 +45,8 @@ pub enum TokenCommand {
         #[arg(long, value_name = "TEXT", default_value = "")]
         label: String,
         /// How long the token lasts, such as `90d`, `12h` or `30m`, or until when, such as `2026-11-26T08:00:00Z` [default: for ever]
-        #[arg(long, value_name = "TIME", value_parser = Expiry::parse)]
-        expires: Option<Expiry>,
+        #[arg(long, value_name = "TIME", value_parser = parse_expiry)]
+        expires: Option<u64>,
         /// A network that the token may be used from, such as `10.1.0.0/16` [default: every one]
         #[arg(long, value_name = "NETWORK")]
         address: Vec<String>,
@@ -65,8 +66,7 @@ pub async fn run(command: TokenCommand, client: &Client, printer: &mut Printer<'
             let (organization, agent) = split_agents(organization, agent);
             let agents = (!agent.is_empty()).then_some(agent);
             let addresses = (!address.is_empty()).then_some(address);
-            let expires_at = expires.map(Expiry::at_ms);
-            let request = TokenRequest { role, organization, agents, label, expires_at, addresses };
+            let request = TokenRequest { role, organization, agents, label, expires_at: expires, addresses };
             create(client, printer, &request).await
         }
         TokenCommand::List => list::all(client, printer, "/v1/tokens", HEADINGS, row).await,
@@ -101,28 +101,16 @@ async fn create(client: &Client, printer: &mut Printer<'_>, request: &TokenReque
     Ok(printer.note(&format!("created token `{}`; the secret above is shown only once", created.id))?)
 }
 
-/// The end of a token: after a duration, or at a time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Expiry {
-    After(Duration),
-    At(u64),
-}
-
-impl Expiry {
-    fn parse(text: &str) -> Result<Self, String> {
-        match (parse_duration(text), time_from(text)) {
-            (Ok(duration), _) => Ok(Self::After(duration)),
-            // A short number is a duration without its unit.
-            (_, Ok(at_ms)) if text.len() > 10 => Ok(Self::At(at_ms)),
-            (Err(error), _) => Err(format!("{error}, or a time such as `2026-11-26T08:00:00Z`")),
+/// Parses the end of a token, after a duration or at a time, as milliseconds since 1970.
+fn parse_expiry(text: &str) -> Result<u64, String> {
+    match (parse_duration(text), time_from(text)) {
+        (Ok(duration), _) => {
+            let duration_ms = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+            Ok(now_ms().saturating_add(duration_ms))
         }
-    }
-
-    fn at_ms(self) -> u64 {
-        match self {
-            Self::After(duration) => milliseconds(SystemTime::now() + duration),
-            Self::At(at_ms) => at_ms,
-        }
+        // A short number is a duration without its unit.
+        (_, Ok(at_ms)) if text.len() > 10 => Ok(at_ms),
+        (Err(error), _) => Err(format!("{error}, or a time such as `2026-11-26T08:00:00Z`")),
     }
 }
 
@@ -138,11 +126,6 @@ fn parse_duration(text: &str) -> Result<Duration, String> {
     };
     let count = text[..text.len() - 1].parse::<u32>().ok().filter(|count| *count > 0).ok_or(hint)?;
     Ok(Duration::from_secs(u64::from(count) * seconds))
-}
-
-fn milliseconds(time: SystemTime) -> u64 {
-    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
 const HEADINGS: [&str; 8] =
@@ -190,9 +173,9 @@ mod tests {
         for (text, seconds) in [("90d", 90 * 86_400), ("12h", 12 * 3_600), ("30m", 1_800)] {
             assert_eq!(parse_duration(text), Ok(Duration::from_secs(seconds)), "{text}");
         }
-        assert_eq!(Expiry::parse("2026-11-22T01:02:03.045Z"), Ok(Expiry::At(1_795_309_323_045)));
+        assert_eq!(parse_expiry("2026-11-22T01:02:03.045Z"), Ok(1_795_309_323_045));
         for text in ["soon", "90"] {
-            Expiry::parse(text).expect_err(text);
+            parse_expiry(text).expect_err(text);
         }
         for text in ["", "d", "0d", "1y", "1.5h", "-1d", "1é"] {
             assert!(parse_duration(text).is_err(), "{text}");

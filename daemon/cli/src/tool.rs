@@ -12,10 +12,10 @@ use toolgate_api::custom_tool::{ConsentRequest, CustomToolAccepted, CustomToolVi
 use toolgate_api::name::derive_namespace;
 use toolgate_api::plugin::CapabilitiesView;
 use toolgate_api::test_call::{ExcerptView, ExchangeView, FieldView, TestCallRequest, TestCallView};
-use toolgate_api::text::escape_for_display;
 
 use super::arguments::OrganizationArgument;
 use super::client::{Client, escape};
+use super::differences::leaves_at;
 use super::document::{self, arguments_from, document_from};
 use super::failure::{Failure, Result};
 use super::history::{DocumentArguments, DocumentCommand, DocumentName, HistoryOptions, RollbackOptions};
@@ -236,23 +236,8 @@ fn show_waiting(printer: &mut Printer<'_>, waiting: &WaitingView) -> Result {
     Ok(())
 }
 
-/// Returns every scalar and empty container by its JSON pointer, with hidden characters escaped.
 fn leaves(value: &Value) -> BTreeMap<String, String> {
-    fn walk(value: &Value, place: String, found: &mut BTreeMap<String, String>) {
-        match value {
-            Value::Object(members) if !members.is_empty() => {
-                members.iter().for_each(|(name, value)| walk(value, format!("{place}/{name}"), found));
-            }
-            Value::Array(items) if !items.is_empty() => {
-                let items = items.iter().enumerate();
-                items.for_each(|(at, value)| walk(value, format!("{place}/{at}"), found));
-            }
-            _ => drop(found.insert(place, escape_for_display(&value.to_string(), BODY_CHARS))),
-        }
-    }
-    let mut found = BTreeMap::new();
-    walk(value, String::new(), &mut found);
-    found
+    leaves_at(value, |index| index.to_string(), BODY_CHARS).into_iter().collect()
 }
 
 impl TryOptions {

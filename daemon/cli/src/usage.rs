@@ -1,5 +1,6 @@
 //! `toolgate usage`: reports of use, for accounting and billing.
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use toolgate_api::usage::{UsageBy, UsageReport, UsageRow, csv, json_lines};
 
@@ -36,20 +37,11 @@ pub struct Report {
     #[arg(long, value_name = "TIME")]
     until: Option<When>,
     /// What each row is for
-    #[arg(long, value_delimiter = ',', default_value = "organization", value_enum)]
-    by: Vec<By>,
+    #[arg(long, value_delimiter = ',', default_value = "organization", value_parser = property())]
+    by: Vec<UsageBy>,
     /// The form of the output
     #[arg(long, default_value = "table", value_enum)]
     format: Format,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-enum By {
-    Organization,
-    Agent,
-    User,
-    Tool,
-    Day,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -59,32 +51,25 @@ enum Format {
     JsonLines,
 }
 
-impl From<By> for UsageBy {
-    fn from(by: By) -> Self {
-        match by {
-            By::Organization => Self::Organization,
-            By::Agent => Self::Agent,
-            By::User => Self::User,
-            By::Tool => Self::Tool,
-            By::Day => Self::Day,
-        }
-    }
+/// Parses the name of a property.
+fn property() -> impl TypedValueParser<Value = UsageBy> {
+    PossibleValuesParser::new(UsageBy::ALL.map(UsageBy::as_str))
+        .try_map(|word| serde_json::from_value(word.into()))
 }
 
 pub async fn run(report: Report, client: &Client, printer: &mut Printer<'_>) -> Result {
-    let by: Vec<UsageBy> = report.by.iter().copied().map(UsageBy::from).collect();
-    let UsageReport { items } = client.get(&report.target(&by, now_ms())).send().await?.body;
+    let UsageReport { items } = client.get(&report.target(now_ms())).send().await?.body;
     match report.format {
-        Format::Csv => Ok(printer.json_text(&csv(&items, &by))?),
+        Format::Csv => Ok(printer.json_text(&csv(&items, &report.by))?),
         Format::JsonLines => Ok(printer.json_text(&json_lines(&items))?),
         Format::Table => Ok(printer.list(HEADINGS, &items, row)?),
     }
 }
 
 impl Report {
-    fn target(&self, by: &[UsageBy], now_ms: u64) -> String {
+    fn target(&self, now_ms: u64) -> String {
         let time = |when: Option<When>| when.map(|when| when.ms(now_ms).to_string());
-        let by = by.iter().map(|by| by.as_str()).collect::<Vec<_>>().join(",");
+        let by = self.by.iter().map(|by| by.as_str()).collect::<Vec<_>>().join(",");
         let filters = [
             ("organization", self.organization.clone()),
             ("agent", self.agent.clone()),
@@ -123,11 +108,7 @@ mod tests {
     #[test]
     fn o4_filters_and_properties_are_asked_for() {
         let report = report(&["--organization", "acme", "--by", "agent,day", "--since", "1d"]);
-        let by: Vec<UsageBy> = report.by.iter().copied().map(UsageBy::from).collect();
-        assert_eq!(
-            report.target(&by, 90_000_000),
-            "/v1/usage?organization=acme&since_ms=3600000&by=agent%2Cday"
-        );
+        assert_eq!(report.target(90_000_000), "/v1/usage?organization=acme&since_ms=3600000&by=agent%2Cday");
     }
 
     #[tokio::test]

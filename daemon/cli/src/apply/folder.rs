@@ -206,71 +206,51 @@ fn read_text(file: &Path) -> Result<String, String> {
 
 /// Kind, path, label and organization of the document at a place in the folder.
 fn document_at(place: &[&str]) -> Option<(Kind, String, String, Option<String>)> {
-    let platform = |kind, path: String, label: String| Some((kind, path, label, None));
-    match place {
-        ["platform"] => {
-            platform(Kind::Platform, "/v1/platform/policy".into(), "policy of the platform".into())
-        }
-        ["assertions"] => platform(
-            Kind::Assertions,
-            "/v1/platform/policy/assertions".into(),
-            "assertions of the platform".into(),
-        ),
-        ["grants", plugin] => platform(
-            Kind::Grant,
-            format!("/v1/plugins/{}/grant", escape(plugin)),
-            format!("grant of plugin `{plugin}`"),
-        ),
-        ["publisher-keys", name] => platform(
-            Kind::PublisherKey,
-            format!("/v1/platform/publisher-keys/{}", escape(name)),
-            format!("publisher key `{name}`"),
-        ),
-        ["orgs", organization, rest @ ..] => {
-            let (kind, path, label) = document_of_organization(organization, rest)?;
-            Some((kind, path, label, Some((*organization).to_owned())))
-        }
-        _ => None,
+    if let ["orgs", organization, rest @ ..] = place {
+        let (kind, path, label) = document_of_organization(organization, rest)?;
+        return Some((kind, path, label, Some((*organization).to_owned())));
     }
+    let (kind, path, label) = match place {
+        ["platform"] => (Kind::Platform, "policy".to_owned(), "policy of the platform".to_owned()),
+        ["assertions"] => {
+            (Kind::Assertions, "policy/assertions".to_owned(), "assertions of the platform".to_owned())
+        }
+        ["publisher-keys", name] => {
+            let label = format!("publisher key `{name}`");
+            (Kind::PublisherKey, format!("publisher-keys/{}", escape(name)), label)
+        }
+        ["grants", plugin] => {
+            let path = format!("/v1/plugins/{}/grant", escape(plugin));
+            return Some((Kind::Grant, path, format!("grant of plugin `{plugin}`"), None));
+        }
+        _ => return None,
+    };
+    Some((kind, format!("/v1/platform/{path}"), label, None))
 }
 
 fn document_of_organization(organization: &str, place: &[&str]) -> Option<(Kind, String, String)> {
     let base = format!("/v1/orgs/{}", escape(organization));
-    let of = format!("`{organization}`");
-    Some(match place {
-        ["organization"] => (Kind::Organization, base, format!("organization {of}")),
-        ["policy"] => (Kind::Policy, format!("{base}/policy"), format!("policy of {of}")),
-        ["assertions"] => {
-            (Kind::Assertions, format!("{base}/policy/assertions"), format!("assertions of {of}"))
+    let only = |kind, path: &str, label: &str| {
+        Some((kind, format!("{base}{path}"), format!("{label} `{organization}`")))
+    };
+    let named = |kind, list: &str, label: &str, name: &str| {
+        Some((kind, format!("{base}/{list}/{}", escape(name)), format!("{label} `{organization}/{name}`")))
+    };
+    match place {
+        ["organization"] => only(Kind::Organization, "", "organization"),
+        ["policy"] => only(Kind::Policy, "/policy", "policy of"),
+        ["assertions"] => only(Kind::Assertions, "/policy/assertions", "assertions of"),
+        ["agents", name] => named(Kind::Agent, "agents", "agent", name),
+        ["tools", name] => named(Kind::Tool, "tools", "tool", name),
+        ["grants", name] => {
+            let (kind, tool, label) = named(Kind::ToolGrant, "tools", "grant of tool", name)?;
+            Some((kind, format!("{tool}/grant"), label))
         }
-        ["agents", name] => {
-            (Kind::Agent, format!("{base}/agents/{}", escape(name)), format!("agent `{organization}/{name}`"))
-        }
-        ["tools", name] => {
-            (Kind::Tool, format!("{base}/tools/{}", escape(name)), format!("tool `{organization}/{name}`"))
-        }
-        ["grants", name] => (
-            Kind::ToolGrant,
-            format!("{base}/tools/{}/grant", escape(name)),
-            format!("grant of tool `{organization}/{name}`"),
-        ),
-        ["settings", name] => (
-            Kind::Settings,
-            format!("{base}/enabled/{}", escape(name)),
-            format!("settings of plugin `{organization}/{name}`"),
-        ),
-        ["webhooks", name] => (
-            Kind::Webhook,
-            format!("{base}/webhooks/{}", escape(name)),
-            format!("webhook `{organization}/{name}`"),
-        ),
-        ["publisher-keys", name] => (
-            Kind::OrganizationKey,
-            format!("{base}/publisher-keys/{}", escape(name)),
-            format!("publisher key `{organization}/{name}`"),
-        ),
-        _ => return None,
-    })
+        ["settings", name] => named(Kind::Settings, "enabled", "settings of plugin", name),
+        ["webhooks", name] => named(Kind::Webhook, "webhooks", "webhook", name),
+        ["publisher-keys", name] => named(Kind::OrganizationKey, "publisher-keys", "publisher key", name),
+        _ => None,
+    }
 }
 
 /// Message and hint of a name that no daemon takes.

@@ -151,13 +151,11 @@ fn check_same(begin: &ExportBegin, earlier: &ExportedFile) -> Result {
 impl Export {
     fn target(&self, after: Option<u64>, now_ms: u64) -> String {
         let time = |when: Option<When>| when.map(|when| when.ms(now_ms).to_string());
-        let (after, since, until) =
-            (after.map(|after| after.to_string()), time(self.since), time(self.until));
         let filters = [
-            ("organization", self.organization.as_deref()),
-            ("since_ms", since.as_deref()),
-            ("until_ms", until.as_deref()),
-            ("after", after.as_deref()),
+            ("organization", self.organization.clone()),
+            ("since_ms", time(self.since)),
+            ("until_ms", time(self.until)),
+            ("after", after.map(|after| after.to_string())),
         ];
         format!("/v1/audit/export{}", query(&filters))
     }

@@ -14,7 +14,7 @@ use toolgate_api::plugin::{
 use super::approve::{ask_for_consent, print_differences, send};
 use super::{asks, find_signature, path_in, read_component, read_signature, show};
 use crate::client::Client;
-use crate::document;
+use crate::document::{self, query};
 use crate::failure::{Failure, Result};
 use crate::print::Printer;
 
@@ -131,10 +131,9 @@ impl Upload {
     }
 
     async fn send(&self, client: &Client, confirm_hints: bool) -> Result<PluginLoaded> {
-        let confirm = confirm_hints.then(|| "confirm=hints".to_owned());
-        let canary = self.canary.map(|percent| format!("canary={percent}"));
-        let query: Vec<String> = canary.into_iter().chain(confirm).collect();
-        let query = if query.is_empty() { String::new() } else { format!("?{}", query.join("&")) };
+        let canary = self.canary.map(|percent| percent.to_string());
+        let confirm = confirm_hints.then_some("hints");
+        let query = query(&[("canary", canary.as_deref()), ("confirm", confirm)]);
         let path = path_in(self.organization.as_deref(), &self.namespace);
         let put = client.put(&format!("{path}{query}"));
         let put = match &self.body {
