@@ -114,10 +114,7 @@ fn finish(plan: &Plan, applied: bool, notes: &[String], line: &str, printer: &mu
         plan.changes.iter().map(change).chain(plan.deletions.iter().map(deletion)).collect();
     let shown = json!({"applied": applied, "changes": changes, "unchanged": plan.unchanged, "notes": notes});
     printer.result(&shown, line)?;
-    match printer.is_json() {
-        true => Ok(()),
-        false => Ok(notes.iter().try_for_each(|note| printer.line(note))?),
-    }
+    if printer.is_json() { Ok(()) } else { Ok(notes.iter().try_for_each(|note| printer.line(note))?) }
 }
 
 #[cfg(test)]

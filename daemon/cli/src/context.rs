@@ -157,9 +157,10 @@ fn list(contexts: &Contexts, printer: &mut Printer<'_>) -> Result {
 /// The token of a login: as of every command, but without a context; `--token-file -` reads standard input.
 fn login_token(remote: &Remote, environment_token: Option<OsString>, server: &Server) -> Result<String> {
     let is_input = remote.token_file().is_some_and(|file| file.as_os_str() == "-");
-    let token = match is_input {
-        true => Some(text_from("-")?.trim().to_owned()),
-        false => remote.token_without_context(environment_token, server)?,
+    let token = if is_input {
+        Some(text_from("-")?.trim().to_owned())
+    } else {
+        remote.token_without_context(environment_token, server)?
     };
     token.filter(|token| !token.is_empty()).ok_or_else(|| {
         Failure::wrong_usage(
@@ -190,13 +191,13 @@ fn default_name(server: &Server) -> String {
 
 fn checked_name(name: String) -> Result<String> {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-._".contains(letter);
-    match !name.is_empty() && name.len() <= 100 && name.chars().all(is_plain) {
-        true => Ok(name),
-        false => Err(Failure::wrong_usage(
-            format!("`{name}` is not the name of a context"),
-            "write 1 to 100 letters, digits, dots, hyphens and underscores, like `prod`",
-        )),
+    if !name.is_empty() && name.len() <= 100 && name.chars().all(is_plain) {
+        return Ok(name);
     }
+    Err(Failure::wrong_usage(
+        format!("`{name}` is not the name of a context"),
+        "write 1 to 100 letters, digits, dots, hyphens and underscores, like `prod`",
+    ))
 }
 
 fn wrong_usage(error: &ClientError) -> Failure {

@@ -300,9 +300,10 @@ impl Put {
             None => self.body_from_options()?,
         };
         // Every kind that has a command-line option has a secret; the daemon validates a document.
-        let secret = match self.document.is_none() && self.vault.is_none() {
-            true => Some(self.secret.require()?),
-            false => self.secret.read()?,
+        let secret = if self.document.is_none() && self.vault.is_none() {
+            Some(self.secret.require()?)
+        } else {
+            self.secret.read()?
         };
         if let Some(secret) = secret {
             body.insert("secret".to_owned(), secret.into());

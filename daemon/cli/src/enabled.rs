@@ -129,13 +129,13 @@ fn show(facts: &PluginFacts, printer: &mut Printer<'_>) -> Result {
 
 fn confirm(facts: &PluginFacts, printer: &mut Printer<'_>, yes: bool) -> Result {
     show(facts, printer)?;
-    match yes || asks("Accept this? [y/N] ")? {
-        true => Ok(()),
-        false => Err(Failure::new(
-            format!("the plugin `{}` was not accepted", facts.namespace),
-            "add `--yes` if you accept it",
-        )),
+    if yes || asks("Accept this? [y/N] ")? {
+        return Ok(());
     }
+    Err(Failure::new(
+        format!("the plugin `{}` was not accepted", facts.namespace),
+        "add `--yes` if you accept it",
+    ))
 }
 
 /// Writes settings and consent; settings that are not given stay.

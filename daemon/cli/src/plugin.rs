@@ -100,9 +100,8 @@ pub enum PluginCommand {
         /// The plugin and the version, or its digest: `weather@1.2.0`
         #[arg(value_name = "NAME@VERSION", value_parser = parse_version)]
         version: PluginVersion,
-        /// The organization that has it for itself
-        #[arg(long, alias = "org", value_name = "ORG")]
-        organization: Option<String>,
+        #[command(flatten)]
+        owner: Owner,
     },
     /// Enable the tools of a disabled plugin
     Enable(PluginName),
@@ -115,6 +114,12 @@ pub enum PluginCommand {
 pub struct PluginName {
     /// The plugin
     namespace: String,
+    #[command(flatten)]
+    owner: Owner,
+}
+
+#[derive(Args, Clone, Debug)]
+pub struct Owner {
     /// The organization that has it for itself
     #[arg(long, alias = "org", value_name = "ORG")]
     organization: Option<String>,
@@ -122,7 +127,7 @@ pub struct PluginName {
 
 impl PluginName {
     fn path(&self) -> String {
-        path_in(self.organization.as_deref(), &self.namespace)
+        path_in(self.owner.organization.as_deref(), &self.namespace)
     }
 }
 
@@ -168,8 +173,8 @@ pub async fn run(command: PluginCommand, client: &Client, printer: &mut Printer<
             };
             grant::run(client, printer, &name, &format!("plugin `{namespace}`"), &options, asked).await
         }
-        PluginCommand::Use { version, organization } => {
-            let path = path_in(organization.as_deref(), &version.namespace);
+        PluginCommand::Use { version, owner } => {
+            let path = path_in(owner.organization.as_deref(), &version.namespace);
             let query = query(&[("version", Some(&version.version))]);
             let plugin: PluginView = client.post(&format!("{path}/rollback{query}")).send().await?.body;
             show(printer, &plugin, &plugin)
@@ -322,7 +327,7 @@ pub mod tests {
     async fn each_act_has_its_address() {
         let name = |organization: Option<&str>| PluginName {
             namespace: "weather".to_owned(),
-            organization: organization.map(str::to_owned),
+            owner: Owner { organization: organization.map(str::to_owned) },
         };
         let grant =
             PluginCommand::Grant { namespace: "weather".to_owned(), options: GrantOptions::default() };

@@ -215,11 +215,11 @@ impl Remote {
 
 /// Warns of a token that travels the network in clear.
 pub fn warn_of_plain(server: &Server, printer: &mut Printer<'_>) -> Result {
-    match server.is_plain_remote() {
-        true => Ok(printer
-            .warning("the token is sent unencrypted and can be read on the way; use an `https://` server")?),
-        false => Ok(()),
+    if server.is_plain_remote() {
+        printer
+            .warning("the token is sent unencrypted and can be read on the way; use an `https://` server")?;
     }
+    Ok(())
 }
 
 /// Returns the named context, or the current one where it is of the named server: a token never goes to another server
@@ -229,22 +229,20 @@ fn context_for(contexts: &Contexts, name: Option<&str>, server: Option<&str>) ->
         None => Ok(true),
         Some(server) => Ok::<_, Failure>(parse(server)? == parse(&context.server)?),
     };
-    match name {
-        None => match contexts.current() {
+    let Some(name) = name else {
+        return match contexts.current() {
             Some(context) if is_of(context)? => Ok(Some(context.clone())),
             _ => Ok(None),
-        },
-        Some(name) => {
-            let context = contexts.get(name)?;
-            match is_of(context)? {
-                true => Ok(Some(context.clone())),
-                false => Err(Failure::wrong_usage(
-                    format!("context `{name}` is of another server, {}", context.server),
-                    "leave out `--server` (and TOOLGATE_SERVER), or `--context` (and TOOLGATE_CONTEXT)",
-                )),
-            }
-        }
+        };
+    };
+    let context = contexts.get(name)?;
+    if is_of(context)? {
+        return Ok(Some(context.clone()));
     }
+    Err(Failure::wrong_usage(
+        format!("context `{name}` is of another server, {}", context.server),
+        "leave out `--server` (and TOOLGATE_SERVER), or `--context` (and TOOLGATE_CONTEXT)",
+    ))
 }
 
 fn parse(server: &str) -> Result<Server> {

@@ -24,10 +24,7 @@ pub async fn repeat(
     options: WatchOptions,
     list: impl AsyncFn(&mut Printer<'_>) -> Result,
 ) -> Result {
-    match options.watch {
-        true => repeat_every(INTERVAL, printer, list).await,
-        false => list(printer).await,
-    }
+    if options.watch { repeat_every(INTERVAL, printer, list).await } else { list(printer).await }
 }
 
 async fn repeat_every(

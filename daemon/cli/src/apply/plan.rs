@@ -52,9 +52,10 @@ impl Plan {
         let (mut changes, mut unchanged) = (Vec::new(), 0);
         for document in folder.documents {
             let before = read_stored(client, &document).await?;
-            match before.as_ref().is_some_and(|before| is_same(&document, before)) {
-                true => unchanged += 1,
-                false => changes.push(Change { document, before }),
+            if before.as_ref().is_some_and(|before| is_same(&document, before)) {
+                unchanged += 1;
+            } else {
+                changes.push(Change { document, before });
             }
         }
         Ok(Self { changes, deletions, unchanged })

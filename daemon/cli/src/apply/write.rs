@@ -125,13 +125,13 @@ async fn take_back(client: &Client, written: Vec<Written<'_>>, printer: &mut Pri
             Err(failure) => stays.push(format!("{label} ({failure})")),
         }
     }
-    match stays.is_empty() {
-        true => Ok(()),
-        false => Err(Failure::new(
-            format!("the folder is applied in part, and these changes stay: {}", stays.join(", ")),
-            "return to the revisions before with the `rollback` of each document",
-        )),
+    if stays.is_empty() {
+        return Ok(());
     }
+    Err(Failure::new(
+        format!("the folder is applied in part, and these changes stay: {}", stays.join(", ")),
+        "return to the revisions before with the `rollback` of each document",
+    ))
 }
 
 async fn restore(client: &Client, change: &Change, etag: Option<&str>) -> Result {

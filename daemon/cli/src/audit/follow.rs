@@ -128,18 +128,7 @@ impl Followed<'_> {
                 Ok(None)
             }
             ExportKind::Outcome => self.close(&record),
-            ExportKind::Effect => {
-                let is_wanted = self.open.contains_key(&record.of) && self.is_kind(Kind::Effect);
-                let mut effect: EffectRecord<'static> = serde_json::from_str(payload)?;
-                effect.detail = record.detail.map_or(effect.detail, Into::into);
-                let row = Row {
-                    of: Some(record.of),
-                    effect: Some(effect),
-                    arguments_deleted: record.arguments_deleted,
-                    ..Row::new(record.sequence, record.at_ms, Kind::Effect)
-                };
-                Ok(Some(row).filter(|_| is_wanted && self.passes_end_filters(None, None)))
-            }
+            ExportKind::Effect => self.effect(record),
             ExportKind::Recovery => {
                 let recovery = Some(serde_json::from_str(payload)?);
                 let row = Row { recovery, ..Row::new(record.sequence, record.at_ms, Kind::Recovery) };
@@ -148,6 +137,19 @@ impl Followed<'_> {
                 }))
             }
         }
+    }
+
+    fn effect(&self, record: ExportRecord) -> Result<Option<Row>, serde_json::Error> {
+        let is_wanted = self.open.contains_key(&record.of) && self.is_kind(Kind::Effect);
+        let mut effect: EffectRecord<'static> = serde_json::from_str(record.payload.get())?;
+        effect.detail = record.detail.map_or(effect.detail, Into::into);
+        let row = Row {
+            of: Some(record.of),
+            effect: Some(effect),
+            arguments_deleted: record.arguments_deleted,
+            ..Row::new(record.sequence, record.at_ms, Kind::Effect)
+        };
+        Ok(Some(row).filter(|_| is_wanted && self.passes_end_filters(None, None)))
     }
 
     fn remember(&mut self, row: Row) {

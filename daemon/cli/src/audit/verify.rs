@@ -49,9 +49,10 @@ struct FileReport {
 
 /// Verifies one exported file, or all in a folder.
 pub fn verify_files(path: &Path, printer: &mut Printer<'_>) -> Result {
-    let files: Vec<PathBuf> = match path.is_dir() {
-        true => exported_files(path)?.into_iter().map(|file| file.path).collect(),
-        false => vec![path.to_owned()],
+    let files: Vec<PathBuf> = if path.is_dir() {
+        exported_files(path)?.into_iter().map(|file| file.path).collect()
+    } else {
+        vec![path.to_owned()]
     };
     if files.is_empty() {
         let message = format!("`{}` has no exported files", path.display());
@@ -193,13 +194,15 @@ impl FileChain {
     /// Checks that what comes next begins with the record `sequence` and continues the hash `previous`.
     fn expect(&self, sequence: u64, previous: Option<Sha256>, what: &str) -> Result<(), String> {
         let (next, hash) = self.next;
-        let follows = match self.is_filtered {
-            true => sequence >= next,
-            false => sequence == next && (hash.is_none() || hash == previous),
+        let follows = if self.is_filtered {
+            sequence >= next
+        } else {
+            sequence == next && (hash.is_none() || hash == previous)
         };
-        match follows {
-            true => Ok(()),
-            false => Err(format!("{what} does not follow from what is before it: record {next} should")),
+        if follows {
+            Ok(())
+        } else {
+            Err(format!("{what} does not follow from what is before it: record {next} should"))
         }
     }
 

@@ -72,9 +72,10 @@ impl Contexts {
     pub fn get(&self, name: &str) -> Result<&Context> {
         self.contexts.get(name).ok_or_else(|| {
             let names: Vec<_> = self.contexts.keys().map(String::as_str).collect();
-            let hint = match names.is_empty() {
-                true => "there is none yet; `toolgate login` makes one".to_owned(),
-                false => format!("the contexts are: {}", names.join(", ")),
+            let hint = if names.is_empty() {
+                "there is none yet; `toolgate login` makes one".to_owned()
+            } else {
+                format!("the contexts are: {}", names.join(", "))
             };
             Failure::wrong_usage(format!("unknown context `{name}`"), hint)
         })

@@ -55,9 +55,10 @@ pub async fn run(command: FilesCommand, client: &Client, printer: &mut Printer<'
         FilesCommand::List { id } => {
             let list: FileList = client.get(&folder(&id)).send().await?.body;
             printer.list(["PATH", "KIND", "BYTES"], &list.items, row)?;
-            match list.truncated {
-                true => Ok(printer.warning("the list is not complete, since there are too many files")?),
-                false => Ok(()),
+            if list.truncated {
+                Ok(printer.warning("the list is not complete, since there are too many files")?)
+            } else {
+                Ok(())
             }
         }
         FilesCommand::Get { id, path, output } => {
