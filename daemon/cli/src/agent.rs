@@ -14,7 +14,7 @@ use super::history::{DocumentCommand, HistoryOptions, RollbackOptions};
 use super::list;
 use super::print::{Printer, cell};
 
-pub const EXAMPLES: &str = "\
+pub(crate) const EXAMPLES: &str = "\
 Examples:
   toolgate agent put acme/bot --enabled 'files/*' --enabled arithmetic/evaluate
   toolgate agent put acme/bot --profile support --autonomy autonomous
@@ -75,7 +75,7 @@ struct NamedFields {
     autonomy: Option<String>,
 }
 
-pub async fn run(command: AgentCommand, client: &Client, printer: &mut Printer<'_>) -> Result {
+pub(crate) async fn run(command: AgentCommand, client: &Client, printer: &mut Printer<'_>) -> Result {
     match command {
         AgentCommand::Put(options) => put(client, printer, options).await,
         AgentCommand::Get(AgentArgument { agent }) => document::print(client, printer, &agent.path()).await,

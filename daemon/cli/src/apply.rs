@@ -43,7 +43,7 @@ pub struct FolderOptions {
     prune: bool,
 }
 
-pub async fn run(options: FolderOptions, client: &Client, printer: &mut Printer<'_>) -> Result {
+pub(crate) async fn run(options: FolderOptions, client: &Client, printer: &mut Printer<'_>) -> Result {
     let folder = read_folder(&options, printer)?;
     let plan = Plan::read(client, folder, options.prune).await?;
     plan.check(client, printer).await?;

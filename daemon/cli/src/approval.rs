@@ -17,7 +17,7 @@ use super::list;
 use super::print::{Printer, time_from, time_text};
 use super::watch::{WatchOptions, repeat};
 
-pub const EXAMPLES: &str = "\
+pub(crate) const EXAMPLES: &str = "\
 Examples:
   toolgate approval list --organization acme --state pending
   toolgate approval list --state pending --watch
@@ -83,7 +83,7 @@ pub struct Approve {
     arguments_instead: Option<String>,
 }
 
-pub async fn run(command: ApprovalCommand, client: &Client, printer: &mut Printer<'_>) -> Result {
+pub(crate) async fn run(command: ApprovalCommand, client: &Client, printer: &mut Printer<'_>) -> Result {
     match command {
         ApprovalCommand::List { organization, state, watch } => {
             let query = query(&[("organization", organization.as_deref()), ("state", state.as_deref())]);

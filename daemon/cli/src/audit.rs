@@ -19,7 +19,7 @@ use super::failure::{Failure, Result};
 use super::list;
 use super::print::{Printer, time_from, time_text, word};
 
-pub const EXAMPLES: &str = "\
+pub(crate) const EXAMPLES: &str = "\
 Examples:
   toolgate audit search --organization acme --status error --since 2h
   toolgate audit search --tool files/write --limit 500 --json
@@ -64,7 +64,7 @@ pub struct Follow {
 
 /// Filters of rows; a row must match all of them.
 #[derive(Args)]
-pub struct Filters {
+pub(crate) struct Filters {
     /// Only rows of this organization
     #[arg(long, value_name = "ORG")]
     organization: Option<String>,
@@ -115,7 +115,7 @@ fn error_types() -> PossibleValuesParser {
 
 /// A point in time, or an age relative to now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum When {
+pub(crate) enum When {
     At(u64),
     Ago(u64),
 }
@@ -135,7 +135,7 @@ impl std::str::FromStr for When {
 }
 
 impl When {
-    pub fn ms(self, now_ms: u64) -> u64 {
+    pub(crate) fn ms(self, now_ms: u64) -> u64 {
         match self {
             Self::At(at_ms) => at_ms,
             Self::Ago(age_ms) => now_ms.saturating_sub(age_ms),
@@ -143,7 +143,7 @@ impl When {
     }
 }
 
-pub async fn run(command: AuditCommand, client: &Client, printer: &mut Printer<'_>) -> Result {
+pub(crate) async fn run(command: AuditCommand, client: &Client, printer: &mut Printer<'_>) -> Result {
     match &command {
         AuditCommand::Search(search) => search.filters.check()?,
         AuditCommand::Follow(options) => options.filters.check()?,
@@ -332,7 +332,7 @@ mod tests {
     use super::*;
     use crate::client::testing::Canned;
 
-    pub fn search(words: &[&str]) -> Search {
+    pub(super) fn search(words: &[&str]) -> Search {
         parse(words)
     }
 
@@ -391,7 +391,7 @@ mod tests {
         }
     }
 
-    pub fn intent(tool: &str) -> Value {
+    pub(super) fn intent(tool: &str) -> Value {
         json!({"organization": "acme", "session": "s_1", "call": "c_1", "agent": "bot", "tool": tool, "wire_name": tool,
             "arguments_sha256": "0".repeat(64), "verdict": "run", "reason": {"layer": "agent"}, "policy_revision": 1,
             "source": "http", "principal": "ab"})

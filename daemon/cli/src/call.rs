@@ -42,7 +42,7 @@ pub struct CallCommand {
     channel: Option<String>,
 }
 
-pub async fn run(options: CallCommand, client: &Client, printer: &mut Printer<'_>) -> Result {
+pub(crate) async fn run(options: CallCommand, client: &Client, printer: &mut Printer<'_>) -> Result {
     let call = Call::read(&options)?;
     let Some(agent) = &call.agent else {
         let session = options.session.as_deref().unwrap_or_default();

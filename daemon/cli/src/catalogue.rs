@@ -9,7 +9,7 @@ use super::document::query;
 use super::failure::{Failure, Result};
 use super::print::Printer;
 
-pub const EXAMPLES: &str = "\
+pub(crate) const EXAMPLES: &str = "\
 Examples:
   toolgate catalogue
   toolgate catalogue send invoices
@@ -44,7 +44,7 @@ pub struct Filter {
     show: Option<String>,
 }
 
-pub async fn run(filter: Filter, client: &Client, printer: &mut Printer<'_>) -> Result {
+pub(crate) async fn run(filter: Filter, client: &Client, printer: &mut Printer<'_>) -> Result {
     let catalogue = read_all(&filter, client).await?;
     if let Some(namespace) = &filter.show {
         return show(&catalogue, namespace, printer);

@@ -35,11 +35,11 @@ use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 use toolgate_api::page::List;
 
-pub use body::BodyStream;
+pub(crate) use body::BodyStream;
 use connector::Connector;
 pub use error::ClientError;
-pub use events::{EventStream, SseEvent};
-pub use lines::LineStream;
+pub(crate) use events::{EventStream, SseEvent};
+pub(crate) use lines::LineStream;
 pub use server::Server;
 
 /// Timeout of a connection attempt; a reachable server accepts within it.
@@ -268,7 +268,7 @@ impl RequestBuilder<'_> {
 
 /// Percent-encodes a name as one path segment or one query value: all characters but the unreserved ones of RFC 3986,
 /// including the slash.
-pub fn escape(name: &str) -> String {
+pub(crate) fn escape(name: &str) -> String {
     let mut text = String::with_capacity(name.len());
     for byte in name.bytes() {
         match byte {

@@ -16,7 +16,7 @@ use super::document::text_from;
 use super::failure::{Failure, Result};
 use super::print::{Printer, cell};
 use super::remote::{Remote, warn_of_plain};
-pub use file::{Context, ContextFile, ContextTls, Contexts};
+pub(crate) use file::{Context, ContextFile, ContextTls, Contexts};
 
 const LOGIN_EXAMPLES: &str = "\
 Examples:
@@ -71,7 +71,7 @@ enum ContextCommand {
 }
 
 /// Stores server, token and certificates as a context, and makes it the current one.
-pub fn login(options: LoginOptions, environment_token: Option<OsString>) -> Result {
+pub(crate) fn login(options: LoginOptions, environment_token: Option<OsString>) -> Result {
     let LoginOptions { remote, name, offline } = options;
     let file = ContextFile::of_user()?;
     let mut contexts = file.read()?;
@@ -98,7 +98,7 @@ pub fn login(options: LoginOptions, environment_token: Option<OsString>) -> Resu
 }
 
 /// Runs `toolgate context`.
-pub fn run(options: ContextOptions) -> Result {
+pub(crate) fn run(options: ContextOptions) -> Result {
     let file = ContextFile::of_user()?;
     print_with(options.json, |printer| run_in(options.command, &file, printer))
 }

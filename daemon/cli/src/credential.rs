@@ -20,7 +20,7 @@ use super::list;
 use super::print::{Printer, cell, time_text};
 use crate::client::{Client, escape};
 
-pub const EXAMPLES: &str = "\
+pub(crate) const EXAMPLES: &str = "\
 Examples:
   toolgate credential put acme/stripe --provider stripe --kind bearer --to https://api.stripe.com/v1/ --secret-file key
   toolgate credential put acme/mail --provider resend --kind api_key --header x-api-key --to https://api.resend.com --secret-env KEY
@@ -169,7 +169,7 @@ impl SecretSource {
     }
 }
 
-pub async fn run(command: CredentialCommand, client: &Client, printer: &mut Printer<'_>) -> Result {
+pub(crate) async fn run(command: CredentialCommand, client: &Client, printer: &mut Printer<'_>) -> Result {
     match command {
         CredentialCommand::List(organization) => {
             list::all(client, printer, &organization.list_path("credentials"), HEADINGS, row).await

@@ -10,7 +10,7 @@ const VALUE_CHARS: usize = 200;
 
 /// Returns the values that only one of two documents has, each with its JSON pointer: `- ` of `before`, `+ ` of `after`.
 /// Entries of lists have `*` in the place of their number, since an insertion would move all entries behind it.
-pub fn differences(before: &Value, after: &Value) -> Vec<String> {
+pub(crate) fn differences(before: &Value, after: &Value) -> Vec<String> {
     if before == after {
         return Vec::new();
     }
@@ -37,7 +37,11 @@ fn leaves(value: &Value) -> Vec<(String, String)> {
 
 /// Returns every scalar and empty container by its JSON pointer, with hidden characters escaped and at most `limit_chars`.
 /// `entry` is the segment of an entry of a list, by its index.
-pub fn leaves_at(value: &Value, entry: fn(usize) -> String, limit_chars: usize) -> Vec<(String, String)> {
+pub(crate) fn leaves_at(
+    value: &Value,
+    entry: fn(usize) -> String,
+    limit_chars: usize,
+) -> Vec<(String, String)> {
     let mut found = Vec::new();
     let mut open = vec![(String::new(), value)];
     while let Some((place, value)) = open.pop() {

@@ -54,7 +54,7 @@ pub fn document_from(place: &str) -> Result<String> {
 
 /// Creates or replaces the document at `path`, which may have a query for the write alone. The `If-Match` header of the
 /// write has the current entity tag, so a concurrent change is not overwritten.
-pub async fn put<D: DeserializeOwned, T: DeserializeOwned>(
+pub(crate) async fn put<D: DeserializeOwned, T: DeserializeOwned>(
     client: &Client,
     path: &str,
     body: impl FnOnce(Option<&D>) -> String,
@@ -67,7 +67,7 @@ pub async fn put<D: DeserializeOwned, T: DeserializeOwned>(
 }
 
 /// Creates or replaces the document at `path` with that of a file, and prints `line`.
-pub async fn put_file(
+pub(crate) async fn put_file(
     client: &Client,
     printer: &mut Printer<'_>,
     path: &str,
@@ -82,7 +82,7 @@ pub async fn put_file(
 }
 
 /// Reads the document at `path`; `None` if there is none.
-pub async fn current<D: DeserializeOwned>(client: &Client, path: &str) -> Result<Option<Response<D>>> {
+pub(crate) async fn current<D: DeserializeOwned>(client: &Client, path: &str) -> Result<Option<Response<D>>> {
     match client.get(path).send().await {
         Ok(response) => Ok(Some(response)),
         Err(error) if error.status() == Some(404) => Ok(None),
@@ -91,20 +91,20 @@ pub async fn current<D: DeserializeOwned>(client: &Client, path: &str) -> Result
 }
 
 /// Prints the document at `path`.
-pub async fn print(client: &Client, printer: &mut Printer<'_>, path: &str) -> Result {
+pub(crate) async fn print(client: &Client, printer: &mut Printer<'_>, path: &str) -> Result {
     let document: Value = client.get(path).send().await?.body;
     Ok(printer.document(&document)?)
 }
 
 /// Deletes the document at `path`, if it is still the revision that was just read.
-pub async fn delete(client: &Client, path: &str) -> Result {
+pub(crate) async fn delete(client: &Client, path: &str) -> Result {
     let current = client.get(path).send::<IgnoredAny>().await?;
     client.delete(path).replacing(current.etag.as_deref()).send::<IgnoredAny>().await?;
     Ok(())
 }
 
 /// Prints warnings, each with its JSON pointer and a hint.
-pub fn warn(printer: &mut Printer<'_>, warnings: &[DocumentWarning]) -> Result {
+pub(crate) fn warn(printer: &mut Printer<'_>, warnings: &[DocumentWarning]) -> Result {
     for DocumentWarning { message, path, nearest, .. } in warnings {
         let place = if path.is_empty() { String::new() } else { format!(" (`{path}`)") };
         let hint = nearest.as_ref().map(|name| format!("; did you mean `{name}`?")).unwrap_or_default();
@@ -114,7 +114,7 @@ pub fn warn(printer: &mut Printer<'_>, warnings: &[DocumentWarning]) -> Result {
 }
 
 /// Builds a query string from the parameters that have a value, each escaped; empty if none has.
-pub fn query<T: AsRef<str>>(parameters: &[(&str, Option<T>)]) -> String {
+pub(crate) fn query<T: AsRef<str>>(parameters: &[(&str, Option<T>)]) -> String {
     let pair = |(name, value): &(_, Option<T>)| Some(format!("{name}={}", escape(value.as_ref()?.as_ref())));
     let pairs = parameters.iter().filter_map(pair);
     let pairs = pairs.collect::<Vec<_>>().join("&");

@@ -44,7 +44,7 @@ pub struct ConsentOptions {
 }
 
 /// Enables a plugin: adds its tools to the policy, sets it up, accepts it, and tells what must still be connected.
-pub async fn enable(client: &Client, printer: &mut Printer<'_>, options: &EnableOptions) -> Result {
+pub(crate) async fn enable(client: &Client, printer: &mut Printer<'_>, options: &EnableOptions) -> Result {
     let EnableOptions { name, namespace, config, consent } = options;
     let path = enabled_path(name, namespace);
     let plugin: EnabledView = client.get(&path).send().await?.body;
@@ -75,7 +75,12 @@ pub async fn enable(client: &Client, printer: &mut Printer<'_>, options: &Enable
 }
 
 /// Withdraws the consent to a plugin, and removes its settings.
-pub async fn withdraw(client: &Client, printer: &mut Printer<'_>, name: &str, namespace: &str) -> Result {
+pub(crate) async fn withdraw(
+    client: &Client,
+    printer: &mut Printer<'_>,
+    name: &str,
+    namespace: &str,
+) -> Result {
     // `If-Match: *` instead of a tag: the plugin may be gone, and then its view cannot be read.
     client.delete(&enabled_path(name, namespace)).replacing(Some("*")).send::<IgnoredAny>().await?;
     let line = format!("`{name}` has withdrawn its consent to the plugin `{namespace}`, and its settings");
@@ -83,7 +88,7 @@ pub async fn withdraw(client: &Client, printer: &mut Printer<'_>, name: &str, na
 }
 
 /// Accepts each plugin that the policy enables and that waits for consent, or warns of it.
-pub async fn accept_enabled(
+pub(crate) async fn accept_enabled(
     client: &Client,
     printer: &mut Printer<'_>,
     name: &str,

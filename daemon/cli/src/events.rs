@@ -13,7 +13,7 @@ use super::failure::Result;
 use super::print::{Printer, time_text};
 use crate::client::{Client, ClientError, EventStream, RETRY_MAX, RETRY_MIN, SILENCE, SseEvent, escape};
 
-pub const EXAMPLES: &str = "\
+pub(crate) const EXAMPLES: &str = "\
 Examples:
   toolgate events                  of every organization
   toolgate events acme --json      a JSON document a line
@@ -26,7 +26,7 @@ pub struct EventsOptions {
     organization: Option<String>,
 }
 
-pub async fn run(options: EventsOptions, client: &Client, printer: &mut Printer<'_>) -> Result {
+pub(crate) async fn run(options: EventsOptions, client: &Client, printer: &mut Printer<'_>) -> Result {
     let path = match options.organization {
         Some(organization) => format!("/v1/orgs/{}/events", escape(&organization)),
         None => "/v1/events".to_owned(),
@@ -35,7 +35,7 @@ pub async fn run(options: EventsOptions, client: &Client, printer: &mut Printer<
 }
 
 /// Prints the events of a stream until it is over, and resumes it where its connection is lost.
-pub async fn follow(client: &Client, printer: &mut Printer<'_>, path: &str) -> Result {
+pub(crate) async fn follow(client: &Client, printer: &mut Printer<'_>, path: &str) -> Result {
     let mut events = client.get(path).follow().await?;
     printer.note("listening; end with Ctrl-C")?;
     let mut last_id = None;

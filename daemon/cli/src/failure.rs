@@ -14,7 +14,7 @@ const ERROR: Style = AnsiColor::Red.on_default().bold();
 const HINT: Style = AnsiColor::Cyan.on_default();
 
 /// Result of a command, or of a step of it.
-pub type Result<T = (), E = Failure> = std::result::Result<T, E>;
+pub(crate) type Result<T = (), E = Failure> = std::result::Result<T, E>;
 
 /// Failure of a command.
 #[derive(Debug)]

@@ -72,7 +72,7 @@ impl<D: DocumentArguments> DocumentCommand<D, RollbackOptions> {
 }
 
 /// Lists the revisions of a document, or shows one.
-pub async fn show(
+pub(crate) async fn show(
     client: &Client,
     printer: &mut Printer<'_>,
     document: &DocumentName,
@@ -99,7 +99,7 @@ fn row(revision: &DocumentRevision) -> [String; 4] {
 
 /// Writes an earlier revision again, after its differences are shown and confirmed. The write has the tag of the current
 /// revision, so that a change in between is not overwritten.
-pub async fn rollback(
+pub(crate) async fn rollback(
     client: &Client,
     printer: &mut Printer<'_>,
     name: &DocumentName,

@@ -7,6 +7,7 @@
 //! refusal or a failure, 2 for a usage error. A token is never an argument, since every user of the machine can read
 //! the arguments of a process.
 #![forbid(unsafe_code)]
+#![deny(unreachable_pub)]
 
 mod client;
 mod context;
@@ -47,10 +48,7 @@ use clap::Subcommand;
 use failure::Result;
 use remote::{Connected, ConnectedGroup};
 
-pub use client::{
-    BodyStream, Client, ClientError, EventStream, RequestBuilder, Response, Server, SseEvent, TlsFiles,
-    escape,
-};
+pub use client::{Client, ClientError, Server, TlsFiles};
 pub use failure::Failure;
 pub use print::{Printer, time_text};
 pub use remote::Remote;

@@ -9,7 +9,7 @@ use super::failure::Result;
 use super::print::Printer;
 
 /// Prints every item of the list at `path`.
-pub async fn all<T: Serialize + DeserializeOwned, const N: usize>(
+pub(crate) async fn all<T: Serialize + DeserializeOwned, const N: usize>(
     client: &Client,
     printer: &mut Printer<'_>,
     path: &str,
@@ -20,7 +20,7 @@ pub async fn all<T: Serialize + DeserializeOwned, const N: usize>(
 }
 
 /// Prints one page of the list at `path`, and the option that shows the next one.
-pub async fn page<T: Serialize + DeserializeOwned, const N: usize>(
+pub(crate) async fn page<T: Serialize + DeserializeOwned, const N: usize>(
     client: &Client,
     printer: &mut Printer<'_>,
     path: &str,

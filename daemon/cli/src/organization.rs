@@ -15,7 +15,7 @@ use super::list;
 use super::plugin::asks;
 use super::print::{Printer, cell};
 
-pub const EXAMPLES: &str = "\
+pub(crate) const EXAMPLES: &str = "\
 Examples:
   toolgate org put acme --display-name 'Acme Inc.'
   toolgate org put acme --enabled 'files/*' --enabled arithmetic/evaluate
@@ -91,7 +91,7 @@ pub struct Deletion {
     yes: bool,
 }
 
-pub async fn run(command: OrganizationCommand, client: &Client, printer: &mut Printer<'_>) -> Result {
+pub(crate) async fn run(command: OrganizationCommand, client: &Client, printer: &mut Printer<'_>) -> Result {
     match command {
         OrganizationCommand::Put(options) => put(client, printer, options).await,
         OrganizationCommand::Enable(options) => enable_plugin(client, printer, &options).await,

@@ -1,7 +1,7 @@
 //! `toolgate plugin`: manages the plugins of a running daemon.
 
 mod approve;
-pub mod grant;
+pub(crate) mod grant;
 mod key;
 mod load;
 mod show;
@@ -191,7 +191,7 @@ pub async fn run(command: PluginCommand, client: &Client, printer: &mut Printer<
 }
 
 /// Asks at a terminal; elsewhere the answer is no.
-pub fn asks(question: &str) -> Result<bool> {
+pub(crate) fn asks(question: &str) -> Result<bool> {
     if !std::io::stdin().is_terminal() {
         return Ok(false);
     }
@@ -207,7 +207,7 @@ async fn post(client: &Client, printer: &mut Printer<'_>, name: &PluginName, ver
 }
 
 /// Prints a plugin; with `--json`, the whole response.
-pub fn show(printer: &mut Printer<'_>, plugin: &PluginView, response: &impl Serialize) -> Result {
+pub(crate) fn show(printer: &mut Printer<'_>, plugin: &PluginView, response: &impl Serialize) -> Result {
     let tools: Vec<_> = plugin.tools.iter().map(|tool| tool.wire_name.as_str()).collect();
     let asks = capabilities_text(&plugin.capabilities);
     let asks = if asks.is_empty() { asks } else { format!("; asks for {asks}") };
@@ -236,7 +236,7 @@ fn row(plugin: &PluginView) -> [String; 5] {
 }
 
 /// Describes requested capabilities; empty if there are none.
-pub fn capabilities_text(capabilities: &CapabilitiesView) -> String {
+pub(crate) fn capabilities_text(capabilities: &CapabilitiesView) -> String {
     let files = (capabilities.filesystem == "workspace").then(|| "files".to_owned());
     let rules = capabilities.network.iter().map(|rule| {
         let port = rule.port.map(|port| format!(":{port}")).unwrap_or_default();
@@ -268,12 +268,12 @@ fn read_limited(file: &Path, limit_bytes: u64, hint: &str) -> Result<Vec<u8>> {
     std::fs::read(file).map_err(|error| cannot(error.to_string()))
 }
 
-pub fn path(namespace: &str) -> String {
+pub(crate) fn path(namespace: &str) -> String {
     path_in(None, namespace)
 }
 
 /// The path of a plugin of the platform, or of one that an organization loaded for itself.
-pub fn path_in(organization: Option<&str>, namespace: &str) -> String {
+pub(crate) fn path_in(organization: Option<&str>, namespace: &str) -> String {
     format!("{}/{}", folder(organization), escape(namespace))
 }
 

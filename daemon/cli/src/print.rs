@@ -261,12 +261,12 @@ fn scalar_text(value: &Value) -> String {
 }
 
 /// Returns the text of a table cell; `-` if absent.
-pub fn cell(text: Option<&impl AsRef<str>>) -> String {
+pub(crate) fn cell(text: Option<&impl AsRef<str>>) -> String {
     text.map_or("-", AsRef::as_ref).to_owned()
 }
 
 /// Returns the name of a variant, as JSON has it.
-pub fn word(variant: &impl Serialize) -> String {
+pub(crate) fn word(variant: &impl Serialize) -> String {
     match serde_json::to_value(variant) {
         Ok(Value::String(word)) => word,
         _ => "-".to_owned(),
@@ -308,7 +308,7 @@ fn style_of(cell: &str) -> Style {
 }
 
 /// Escapes control and hidden characters.
-pub fn visible(text: &str) -> String {
+pub(crate) fn visible(text: &str) -> String {
     written_out(text, |letter| letter.escape_unicode().to_string())
 }
 
@@ -344,7 +344,7 @@ pub fn time_text(at_ms: u64) -> String {
 }
 
 /// Parses a time as [`time_text`] writes it (RFC 3339), or as milliseconds since 1970.
-pub fn time_from(text: &str) -> Result<u64, String> {
+pub(crate) fn time_from(text: &str) -> Result<u64, String> {
     let wrong = || format!("`{text}` is not a time: write it like `2026-11-26T08:00:00Z`");
     match (text.parse(), text.parse::<Timestamp>()) {
         (Ok(at_ms), _) => Ok(at_ms),

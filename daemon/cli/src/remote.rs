@@ -24,7 +24,7 @@ const DEFAULT_TOKEN_FILE: &str = "toolgate-data/operator.token";
 const TOKEN_FILE_BYTES: u64 = 4096;
 
 /// Heading of the options that every command has, so that a command's own options stand first.
-pub const GLOBAL: &str = "Global options";
+pub(crate) const GLOBAL: &str = "Global options";
 
 /// Options of every command that connects to a daemon.
 #[derive(Args, Clone, Debug, Default)]
@@ -214,7 +214,7 @@ impl Remote {
 }
 
 /// Warns of a token that travels the network in clear.
-pub fn warn_of_plain(server: &Server, printer: &mut Printer<'_>) -> Result {
+pub(crate) fn warn_of_plain(server: &Server, printer: &mut Printer<'_>) -> Result {
     if server.is_plain_remote() {
         printer
             .warning("the token is sent unencrypted and can be read on the way; use an `https://` server")?;

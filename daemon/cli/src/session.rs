@@ -24,7 +24,7 @@ use super::list;
 use super::print::{Printer, cell, time_text, word};
 use super::watch::{WatchOptions, repeat};
 
-pub const EXAMPLES: &str = "\
+pub(crate) const EXAMPLES: &str = "\
 Examples:
   toolgate session open acme/bot --user u-17 --channel webchat
   toolgate session list --agent acme/bot --state open
@@ -241,7 +241,7 @@ impl ToolsOptions {
     }
 }
 
-pub async fn run(command: SessionCommand, client: &Client, printer: &mut Printer<'_>) -> Result {
+pub(crate) async fn run(command: SessionCommand, client: &Client, printer: &mut Printer<'_>) -> Result {
     match command {
         SessionCommand::Open(open) => {
             show(printer, &client.post("/v1/sessions").json(&open.request()).send().await?.body)

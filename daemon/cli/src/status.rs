@@ -7,7 +7,7 @@ use super::client::{Client, ClientError, body_of};
 use super::failure::{Failure, Result};
 use super::print::Printer;
 
-pub const EXAMPLES: &str = "\
+pub(crate) const EXAMPLES: &str = "\
 Examples:
   toolgate status
   toolgate status --json
@@ -46,7 +46,7 @@ struct Numbers {
 }
 
 /// Prints the state. Fails if the daemon takes no work.
-pub async fn run(client: &Client, printer: &mut Printer<'_>) -> Result {
+pub(crate) async fn run(client: &Client, printer: &mut Printer<'_>) -> Result {
     let health: Health = client.get("/healthz").send().await?.body;
     let mut report = StatusReport {
         status: "unavailable".into(),

@@ -8,7 +8,7 @@ use crate::client::Client;
 use crate::client::testing::{Asked, Canned, FakeDaemon};
 
 /// Result and output of a command.
-pub struct Run {
+pub(crate) struct Run {
     pub result: Result,
     pub out: String,
     pub notes: String,
@@ -22,11 +22,11 @@ struct Line<T: Args> {
 }
 
 /// Parses the words after the name of a command.
-pub fn parse<T: Args>(words: &[&str]) -> T {
+pub(crate) fn parse<T: Args>(words: &[&str]) -> T {
     Line::try_parse_from(["command"].iter().chain(words)).expect("understood").options
 }
 
-pub async fn run_with(
+pub(crate) async fn run_with(
     answers: Vec<Canned>,
     json: bool,
     command: impl AsyncFnOnce(&Client, &mut Printer<'_>) -> Result,

@@ -15,7 +15,7 @@ use super::failure::Result;
 use super::list;
 use super::print::{Printer, cell, time_from, time_text};
 
-pub const EXAMPLES: &str = "\
+pub(crate) const EXAMPLES: &str = "\
 Examples:
   toolgate token create --role orchestrator --organization acme --label 'chat server' > acme.token
   toolgate token create --role orchestrator --organization acme --agent bot
@@ -60,7 +60,7 @@ pub enum TokenCommand {
     },
 }
 
-pub async fn run(command: TokenCommand, client: &Client, printer: &mut Printer<'_>) -> Result {
+pub(crate) async fn run(command: TokenCommand, client: &Client, printer: &mut Printer<'_>) -> Result {
     match command {
         TokenCommand::Create { role, organization, agent, label, expires, address } => {
             let (organization, agent) = split_agents(organization, agent);

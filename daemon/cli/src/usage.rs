@@ -10,7 +10,7 @@ use super::document::query;
 use super::failure::Result;
 use super::print::Printer;
 
-pub const EXAMPLES: &str = "\
+pub(crate) const EXAMPLES: &str = "\
 Examples:
   toolgate usage --since 7d --by organization,day
   toolgate usage --organization acme --by agent,tool
@@ -57,7 +57,7 @@ fn property() -> impl TypedValueParser<Value = UsageBy> {
         .try_map(|word| serde_json::from_value(word.into()))
 }
 
-pub async fn run(report: Report, client: &Client, printer: &mut Printer<'_>) -> Result {
+pub(crate) async fn run(report: Report, client: &Client, printer: &mut Printer<'_>) -> Result {
     let UsageReport { items } = client.get(&report.target(now_ms())).send().await?.body;
     match report.format {
         Format::Csv => Ok(printer.json_text(&csv(&items, &report.by))?),

@@ -19,7 +19,7 @@ pub struct WatchOptions {
 }
 
 /// Prints a list once, or again after each change of its text.
-pub async fn repeat(
+pub(crate) async fn repeat(
     printer: &mut Printer<'_>,
     options: WatchOptions,
     list: impl AsyncFn(&mut Printer<'_>) -> Result,

@@ -13,7 +13,7 @@ use super::failure::{Failure, Result};
 use super::list;
 use super::print::{Printer, time_text};
 
-pub const EXAMPLES: &str = "\
+pub(crate) const EXAMPLES: &str = "\
 Examples:
   toolgate webhook put acme/chat https://hooks.example.org/approvals      prints the secret of the signatures once
   toolgate webhook put acme/chat https://hooks.example.org/approvals --secret-file secret
@@ -52,7 +52,7 @@ pub struct WebhookName {
     name: String,
 }
 
-pub async fn run(command: WebhookCommand, client: &Client, printer: &mut Printer<'_>) -> Result {
+pub(crate) async fn run(command: WebhookCommand, client: &Client, printer: &mut Printer<'_>) -> Result {
     match command {
         WebhookCommand::Put { webhook, url, secret_file } => {
             put(client, printer, &webhook, &url, secret_file.as_deref()).await

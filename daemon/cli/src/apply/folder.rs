@@ -18,7 +18,7 @@ use toolgate_api::read::ReadError;
 use super::super::client::escape;
 
 /// The files of a folder, for the help.
-pub const LAYOUT: &str = "\
+pub(super) const LAYOUT: &str = "\
 Files of the folder, all of them optional:
   platform.json                     the policy of the platform
   assertions.json                   the assertions of the platform
@@ -45,7 +45,7 @@ const DEPTH: usize = 3;
 /// Kinds of documents, in the order in which they are written: each after those that it may refer to, and a tool after its
 /// grant and the policies, so that no agent calls it without its limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+pub(super) enum Kind {
     Platform,
     PublisherKey,
     Grant,
@@ -63,7 +63,7 @@ pub enum Kind {
 
 /// A document of the folder.
 #[derive(Clone, Debug)]
-pub struct FolderDocument {
+pub(super) struct FolderDocument {
     pub kind: Kind,
     /// The path of the document in the HTTP interface.
     pub path: String,
@@ -77,7 +77,7 @@ pub struct FolderDocument {
 
 /// A file that is wrong.
 #[derive(Debug)]
-pub struct WrongFile {
+pub(super) struct WrongFile {
     pub file: PathBuf,
     pub message: String,
     pub hint: String,
@@ -85,14 +85,14 @@ pub struct WrongFile {
 
 /// The documents and the wrong files of a folder.
 #[derive(Debug, Default)]
-pub struct Folder {
+pub(super) struct Folder {
     /// In the order of their kinds.
     pub documents: Vec<FolderDocument>,
     pub wrong: Vec<WrongFile>,
 }
 
 /// Reads every document of a folder.
-pub fn read(folder: &Path) -> Folder {
+pub(super) fn read(folder: &Path) -> Folder {
     let mut found = Folder::default();
     found.walk(folder, &mut Vec::new());
     found.documents.sort_by(|one, other| (one.kind, &one.path).cmp(&(other.kind, &other.path)));
@@ -101,7 +101,7 @@ pub fn read(folder: &Path) -> Folder {
 
 impl Folder {
     /// Names of the organizations that have a folder.
-    pub fn organizations(&self) -> Vec<String> {
+    pub(super) fn organizations(&self) -> Vec<String> {
         let mut names: Vec<_> =
             self.documents.iter().filter_map(|document| document.organization.clone()).collect();
         names.sort();
@@ -322,14 +322,14 @@ fn check_webhook(value: &Value) -> Result<(), ReadError> {
 }
 
 #[cfg(test)]
-pub mod tests {
+pub(super) mod tests {
     use super::*;
 
     /// The definition of a tool.
-    pub const TOOL: &str =
+    pub(crate) const TOOL: &str =
         r#"{"kind": "mcp", "description": "The shop.", "url": "https://api.shop.example/mcp"}"#;
 
-    pub fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
+    pub(crate) fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
         let folder = tempfile::tempdir().expect("a folder");
         for (name, text) in files {
             let path = folder.path().join(name);

@@ -17,7 +17,7 @@ use super::super::print::Printer;
 use super::folder::{Folder, FolderDocument, Kind};
 
 /// Changes and deletions, in the order in which they are made.
-pub struct Plan {
+pub(super) struct Plan {
     pub changes: Vec<Change>,
     pub deletions: Vec<Deletion>,
     /// Number of documents that are as in the folder.
@@ -25,13 +25,13 @@ pub struct Plan {
 }
 
 /// A document to be written.
-pub struct Change {
+pub(super) struct Change {
     pub document: FolderDocument,
     pub before: Option<Stored>,
 }
 
 /// A document as the daemon has it.
-pub struct Stored {
+pub(super) struct Stored {
     /// The entity tag; `None` for a default that was never written, and for a webhook.
     pub etag: Option<String>,
     pub text: String,
@@ -39,7 +39,7 @@ pub struct Stored {
 }
 
 /// A document to be deleted.
-pub struct Deletion {
+pub(super) struct Deletion {
     pub path: String,
     pub label: String,
     pub etag: Option<String>,
@@ -47,7 +47,7 @@ pub struct Deletion {
 
 impl Plan {
     /// Reads the current documents, and compares them with those of the folder.
-    pub async fn read(client: &Client, folder: Folder, prune: bool) -> Result<Self> {
+    pub(super) async fn read(client: &Client, folder: Folder, prune: bool) -> Result<Self> {
         let deletions = if prune { deletions(client, &folder).await? } else { Vec::new() };
         let (mut changes, mut unchanged) = (Vec::new(), 0);
         for document in folder.documents {
@@ -61,13 +61,13 @@ impl Plan {
         Ok(Self { changes, deletions, unchanged })
     }
 
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.changes.is_empty() && self.deletions.is_empty()
     }
 
     /// Asks the daemon to check each change without an effect, and how decisions would change. A refusal that another change
     /// of the plan may lift is passed over: such a change is checked when it is written.
-    pub async fn check(&self, client: &Client, printer: &mut Printer<'_>) -> Result {
+    pub(super) async fn check(&self, client: &Client, printer: &mut Printer<'_>) -> Result {
         for change in &self.changes {
             let document = &change.document;
             let depends = self.depends_on_another(document);
@@ -94,7 +94,7 @@ impl Plan {
     }
 
     /// The warnings about a written document, without those about tools that are written after it.
-    pub fn lasting_warnings(
+    pub(super) fn lasting_warnings(
         &self,
         document: &FolderDocument,
         mut warnings: Vec<DocumentWarning>,
@@ -119,13 +119,13 @@ impl Plan {
 
 impl Change {
     /// Whether the document is new.
-    pub fn creates(&self) -> bool {
+    pub(super) fn creates(&self) -> bool {
         self.before.as_ref().is_none_or(|before| before.etag.is_none())
             && !(self.document.kind == Kind::Webhook && self.before.is_some())
     }
 
     /// The request that writes the document, if it is still as it was read. `query` is appended to the path.
-    pub fn put<'client>(&self, client: &'client Client, query: &str) -> RequestBuilder<'client> {
+    pub(super) fn put<'client>(&self, client: &'client Client, query: &str) -> RequestBuilder<'client> {
         let document = &self.document;
         let put = client.put(&format!("{}{query}", document.path)).json_text(document.text.clone());
         let etag = self.before.as_ref().and_then(|before| before.etag.as_deref());
@@ -136,11 +136,11 @@ impl Change {
         }
     }
 
-    pub fn verb(&self) -> &'static str {
+    pub(super) fn verb(&self) -> &'static str {
         if self.creates() { "create" } else { "change" }
     }
 
-    pub fn differences(&self) -> Vec<String> {
+    pub(super) fn differences(&self) -> Vec<String> {
         let before = self.before.as_ref().map_or(&Value::Null, |before| &before.value);
         differences(before, &self.document.value)
     }
@@ -180,7 +180,7 @@ async fn preview(client: &Client, document: &FolderDocument, printer: &mut Print
 
 /// The failure of an apply whose document the daemon refuses. A failed precondition means that another write came after the
 /// document was read.
-pub fn refusal(label: &str, error: ClientError) -> Failure {
+pub(super) fn refusal(label: &str, error: ClientError) -> Failure {
     if error.status() != Some(412) {
         return nothing_applied(label, error.into());
     }
@@ -192,7 +192,7 @@ pub fn refusal(label: &str, error: ClientError) -> Failure {
 }
 
 /// The failure of an apply without an effect.
-pub fn nothing_applied(label: &str, failure: Failure) -> Failure {
+pub(super) fn nothing_applied(label: &str, failure: Failure) -> Failure {
     Failure::new(format!("nothing was applied: {label}: {failure}"), failure.hint())
 }
 
@@ -284,7 +284,7 @@ fn name_of(entry: &Value) -> Option<&str> {
 }
 
 /// Text that stands for a document that was not there, for kinds that cannot be deleted.
-pub fn empty_text(kind: Kind, before: Option<&Stored>) -> Option<String> {
+pub(super) fn empty_text(kind: Kind, before: Option<&Stored>) -> Option<String> {
     match kind {
         Kind::Platform | Kind::Policy => Some(json!({}).to_string()),
         Kind::Grant | Kind::ToolGrant => {

@@ -20,7 +20,7 @@ struct Written<'plan> {
 /// Writes all changes, then deletes. Returns what a person must know, such as the secret of a new webhook.
 ///
 /// Output that cannot be printed, such as into a closed pipe, does not end the command between two writes.
-pub async fn all(client: &Client, plan: &Plan, printer: &mut Printer<'_>) -> Result<Vec<String>> {
+pub(super) async fn all(client: &Client, plan: &Plan, printer: &mut Printer<'_>) -> Result<Vec<String>> {
     let (mut written, mut notes, mut unsettled) = (Vec::new(), Vec::new(), Vec::new());
     for change in &plan.changes {
         match change.put(client, "").send::<Value>().await {

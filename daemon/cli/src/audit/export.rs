@@ -45,14 +45,14 @@ pub struct Export {
 
 /// An exported file, and the sequences that its name tells.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct ExportedFile {
+pub(super) struct ExportedFile {
     pub from: u64,
     pub to: u64,
     pub path: PathBuf,
 }
 
 /// Lists the exported files of a folder, in the order of their records.
-pub fn exported_files(folder: &Path) -> Result<Vec<ExportedFile>> {
+pub(super) fn exported_files(folder: &Path) -> Result<Vec<ExportedFile>> {
     let mut files = Vec::new();
     let listing = std::fs::read_dir(folder).map_err(|error| cannot_use(folder, &error))?;
     for entry in listing {
@@ -68,7 +68,7 @@ pub fn exported_files(folder: &Path) -> Result<Vec<ExportedFile>> {
     Ok(files)
 }
 
-pub async fn export(export: &Export, client: &Client, printer: &mut Printer<'_>) -> Result {
+pub(super) async fn export(export: &Export, client: &Client, printer: &mut Printer<'_>) -> Result {
     std::fs::create_dir_all(&export.out).map_err(|error| cannot_use(&export.out, &error))?;
     let earlier = exported_files(&export.out)?.pop();
     let after = earlier.as_ref().map(|file| file.to);

@@ -15,7 +15,7 @@ use super::super::failure::Result;
 use super::super::print::{Printer, word};
 use super::{Filters, When, now_ms, row};
 
-pub async fn follow(filters: &Filters, client: &Client, printer: &mut Printer<'_>) -> Result {
+pub(super) async fn follow(filters: &Filters, client: &Client, printer: &mut Printer<'_>) -> Result {
     let mut followed = Followed { filters, after: filters.since.map(|_| 0), open: HashMap::new() };
     let since_ms = filters.since.map(|when| when.ms(now_ms()));
     let mut retry = None;

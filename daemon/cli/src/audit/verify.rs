@@ -48,7 +48,7 @@ struct FileReport {
 }
 
 /// Verifies one exported file, or all in a folder.
-pub fn verify_files(path: &Path, printer: &mut Printer<'_>) -> Result {
+pub(super) fn verify_files(path: &Path, printer: &mut Printer<'_>) -> Result {
     let files: Vec<PathBuf> = if path.is_dir() {
         exported_files(path)?.into_iter().map(|file| file.path).collect()
     } else {
@@ -351,7 +351,7 @@ pub(super) mod tests {
     use super::*;
 
     /// A sound export: one segment with three records, in two files.
-    pub fn files() -> [Vec<String>; 2] {
+    pub(crate) fn files() -> [Vec<String>; 2] {
         let zeros = "0".repeat(64);
         let mut segment: ExportSegment = serde_json::from_value(json!({
             "segment": 1, "first_sequence": 1, "made_at_ms": 5, "previous_hash": zeros, "open_intents": [], "hash": zeros,

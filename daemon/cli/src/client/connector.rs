@@ -15,7 +15,7 @@ use tower_service::Service;
 
 /// Opens connections.
 #[derive(Clone)]
-pub enum Connector {
+pub(super) enum Connector {
     /// Over TCP, to the host of the URL.
     Tcp(HttpConnector),
     /// Over a Unix socket, for every URL.
@@ -28,7 +28,7 @@ pub trait ByteStream: Read + Write + Send + Unpin {}
 impl<S: Read + Write + Send + Unpin> ByteStream for S {}
 
 /// A connection over TCP or a Unix socket.
-pub type Stream = Box<dyn ByteStream>;
+pub(super) type Stream = Box<dyn ByteStream>;
 
 impl Service<Uri> for Connector {
     type Response = Stream;

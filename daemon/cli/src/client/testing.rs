@@ -20,7 +20,7 @@ use toolgate_api::problem::Problem;
 
 use super::Server;
 
-pub struct FakeDaemon {
+pub(crate) struct FakeDaemon {
     server: Server,
     seen: Arc<Mutex<Vec<Asked>>>,
     _tasks: JoinSet<()>,
@@ -28,7 +28,7 @@ pub struct FakeDaemon {
 
 /// A recorded request.
 #[derive(Clone, Debug)]
-pub struct Asked {
+pub(crate) struct Asked {
     pub method: String,
     pub target: String,
     pub headers: HeaderMap,
@@ -37,7 +37,7 @@ pub struct Asked {
 
 /// A canned response.
 #[derive(Clone, Debug)]
-pub struct Canned {
+pub(crate) struct Canned {
     pub status: u16,
     pub content_type: &'static str,
     pub etag: Option<&'static str>,
@@ -45,48 +45,48 @@ pub struct Canned {
 }
 
 impl Canned {
-    pub fn json(status: u16, body: Value) -> Self {
+    pub(crate) fn json(status: u16, body: Value) -> Self {
         Self { status, content_type: "application/json", etag: None, body: body.to_string() }
     }
 
     /// A refusal, with the status of its error.
-    pub fn refusal(error: CallError) -> Self {
+    pub(crate) fn refusal(error: CallError) -> Self {
         let status = error.http_status();
         Self::json(status, json!(Problem::new(error, status)))
     }
 
-    pub fn empty(status: u16) -> Self {
+    pub(crate) fn empty(status: u16) -> Self {
         Self { body: String::new(), ..Self::json(status, Value::Null) }
     }
 
-    pub fn with_etag(self, etag: &'static str) -> Self {
+    pub(crate) fn with_etag(self, etag: &'static str) -> Self {
         Self { etag: Some(etag), ..self }
     }
 
     /// Closes the connection without a response.
-    pub fn hang_up() -> Self {
+    pub(crate) fn hang_up() -> Self {
         Self { status: 0, content_type: "", etag: None, body: String::new() }
     }
 }
 
 impl Asked {
-    pub fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).and_then(|value| value.to_str().ok())
     }
 
     /// `METHOD target`, the form that tests compare.
-    pub fn line(&self) -> String {
+    pub(crate) fn line(&self) -> String {
         format!("{} {}", self.method, self.target)
     }
 }
 
 impl FakeDaemon {
-    pub async fn start(answers: Vec<Canned>) -> Self {
+    pub(crate) async fn start(answers: Vec<Canned>) -> Self {
         Self::start_with(answers, None).await
     }
 
     /// Starts a daemon that speaks TLS if there is an acceptor.
-    pub async fn start_with(answers: Vec<Canned>, tls: Option<TlsAcceptor>) -> Self {
+    pub(crate) async fn start_with(answers: Vec<Canned>, tls: Option<TlsAcceptor>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let server = server_of(&listener);
         let answers = Arc::new(Mutex::new(VecDeque::from(answers)));
@@ -111,16 +111,16 @@ impl FakeDaemon {
     }
 
     /// Returns an address without a listener: a port that no other test gets.
-    pub fn nobody() -> Server {
+    pub(crate) fn nobody() -> Server {
         Server::parse("http://127.0.0.1:1").expect("a server")
     }
 
-    pub fn server(&self) -> Server {
+    pub(crate) fn server(&self) -> Server {
         self.server.clone()
     }
 
     /// Returns the requests so far.
-    pub fn requests(&self) -> Vec<Asked> {
+    pub(crate) fn requests(&self) -> Vec<Asked> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }

@@ -10,7 +10,7 @@ use rustls::{ClientConfig, RootCertStore};
 use super::{ClientError, Server, TlsFiles};
 
 /// Creates the settings for `server`. The certificates in `files.ca` are trusted besides the public authorities.
-pub fn config(server: &Server, files: &TlsFiles) -> Result<ClientConfig, ClientError> {
+pub(super) fn config(server: &Server, files: &TlsFiles) -> Result<ClientConfig, ClientError> {
     let mut roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();

@@ -17,7 +17,7 @@ const OTHERS_MODE: u32 = 0o077;
 /// A daemon and the means to reach it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Context {
+pub(crate) struct Context {
     /// The URL of the daemon.
     pub server: String,
     /// The token.
@@ -42,7 +42,7 @@ pub struct ContextTls {
 /// All contexts of a user.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Contexts {
+pub(crate) struct Contexts {
     /// The context that commands use.
     pub current: Option<String>,
     /// The contexts by name.
@@ -51,7 +51,7 @@ pub struct Contexts {
 
 /// Location of the contexts of a user.
 #[derive(Clone, Debug)]
-pub struct ContextFile(PathBuf);
+pub(crate) struct ContextFile(PathBuf);
 
 impl ContextTls {
     fn is_empty(&self) -> bool {
@@ -61,7 +61,7 @@ impl ContextTls {
 
 impl Context {
     /// The files for a client.
-    pub fn tls_files(&self) -> TlsFiles {
+    pub(crate) fn tls_files(&self) -> TlsFiles {
         let ContextTls { ca_file, client_certificate, client_key } = self.files.clone();
         TlsFiles { ca: ca_file, certificate: client_certificate, key: client_key }
     }
@@ -69,7 +69,7 @@ impl Context {
 
 impl Contexts {
     /// Returns the context of this name, or a failure that lists the known ones.
-    pub fn get(&self, name: &str) -> Result<&Context> {
+    pub(crate) fn get(&self, name: &str) -> Result<&Context> {
         self.contexts.get(name).ok_or_else(|| {
             let names: Vec<_> = self.contexts.keys().map(String::as_str).collect();
             let hint = if names.is_empty() {
@@ -82,14 +82,14 @@ impl Contexts {
     }
 
     /// Returns the current context, if there is one.
-    pub fn current(&self) -> Option<&Context> {
+    pub(crate) fn current(&self) -> Option<&Context> {
         self.contexts.get(self.current.as_deref()?)
     }
 }
 
 impl ContextFile {
     /// The file in the configuration folder of the user: `$XDG_CONFIG_HOME`, else `~/.config`.
-    pub fn of_user() -> Result<Self> {
+    pub(crate) fn of_user() -> Result<Self> {
         let folder = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
         let configuration =
             folder("XDG_CONFIG_HOME").or_else(|| folder("HOME").map(|home| home.join(".config")));
@@ -104,17 +104,17 @@ impl ContextFile {
 
     /// A file at this path.
     #[cfg(test)]
-    pub fn at(path: PathBuf) -> Self {
+    pub(crate) fn at(path: PathBuf) -> Self {
         Self(path)
     }
 
     /// The path.
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.0
     }
 
     /// Reads the contexts; none if there is no file. A file that others may read is refused, since it has tokens.
-    pub fn read(&self) -> Result<Contexts> {
+    pub(crate) fn read(&self) -> Result<Contexts> {
         let text = match fs::read_to_string(&self.0) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Contexts::default()),
@@ -143,7 +143,7 @@ impl ContextFile {
     }
 
     /// Replaces the contexts.
-    pub fn write(&self, contexts: &Contexts) -> Result {
+    pub(crate) fn write(&self, contexts: &Contexts) -> Result {
         let text = serde_json::to_string_pretty(contexts).unwrap_or_default();
         self.replace(&text).map_err(|error| self.failure("write", &error))
     }

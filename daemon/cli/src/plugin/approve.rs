@@ -29,7 +29,7 @@ pub struct ApproveOptions {
     organization: Option<String>,
 }
 
-pub async fn approve(client: &Client, printer: &mut Printer<'_>, options: &ApproveOptions) -> Result {
+pub(super) async fn approve(client: &Client, printer: &mut Printer<'_>, options: &ApproveOptions) -> Result {
     let ApproveOptions { namespace, digest, keep_grant, yes, organization } = options;
     let path = path_in(organization.as_deref(), namespace);
     if let Some(digest) = digest {
@@ -54,7 +54,7 @@ pub async fn approve(client: &Client, printer: &mut Printer<'_>, options: &Appro
 }
 
 /// Asks at a terminal whether a version that was just loaded serves; elsewhere says how to approve it.
-pub async fn ask_for_consent(
+pub(super) async fn ask_for_consent(
     client: &Client,
     printer: &mut Printer<'_>,
     organization: Option<&str>,
@@ -74,7 +74,7 @@ fn command(organization: Option<&str>, namespace: &str, digest: &str) -> String 
 }
 
 /// Prints each difference with the old and the new value.
-pub fn print_differences(printer: &mut Printer<'_>, differences: &[VersionDifference]) -> Result {
+pub(super) fn print_differences(printer: &mut Printer<'_>, differences: &[VersionDifference]) -> Result {
     for VersionDifference { tool, field, before, after } in differences {
         let tool = tool.as_ref().map(|tool| format!("{tool}: ")).unwrap_or_default();
         printer.note(&format!("{tool}{field}"))?;
@@ -88,7 +88,7 @@ pub fn print_differences(printer: &mut Printer<'_>, differences: &[VersionDiffer
 }
 
 /// Approves the version with this digest.
-pub async fn send(
+pub(super) async fn send(
     client: &Client,
     printer: &mut Printer<'_>,
     path: &str,

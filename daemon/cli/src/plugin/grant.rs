@@ -40,7 +40,7 @@ pub struct GrantOptions {
 }
 
 /// Runs `toolgate plugin grant` and `toolgate tool grant`. `asked` reads the capabilities that the description asks for.
-pub async fn run(
+pub(crate) async fn run(
     client: &Client,
     printer: &mut Printer<'_>,
     name: &DocumentName,

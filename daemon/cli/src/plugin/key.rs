@@ -62,7 +62,7 @@ pub struct Put {
     valid_until: Option<u64>,
 }
 
-pub async fn run(command: KeyCommand, client: &Client, printer: &mut Printer<'_>) -> Result {
+pub(super) async fn run(command: KeyCommand, client: &Client, printer: &mut Printer<'_>) -> Result {
     match command {
         KeyCommand::List(owner) => list::all(client, printer, &owner.path(), HEADINGS, row).await,
         KeyCommand::Show(key) => {

@@ -39,7 +39,7 @@ pub struct LoadOptions {
     pub organization: Option<String>,
 }
 
-pub async fn load(client: &Client, printer: &mut Printer<'_>, options: &LoadOptions) -> Result {
+pub(super) async fn load(client: &Client, printer: &mut Printer<'_>, options: &LoadOptions) -> Result {
     let upload = Upload::read(options)?;
     upload.announce(printer)?;
     let mut loaded = upload.send(client, options.yes).await?;

@@ -8,7 +8,7 @@ use crate::failure::Result;
 use crate::print::{Printer, time_text, word};
 
 /// Prints a plugin in tables at a terminal, else as JSON.
-pub fn run(printer: &mut Printer<'_>, loaded: &PluginLoaded) -> Result {
+pub(super) fn run(printer: &mut Printer<'_>, loaded: &PluginLoaded) -> Result {
     if !printer.is_terminal() {
         return Ok(printer.json(loaded)?);
     }

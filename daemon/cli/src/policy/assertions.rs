@@ -30,7 +30,7 @@ pub struct Holder {
     holder: String,
 }
 
-pub async fn run(command: AssertionsCommand, client: &Client, printer: &mut Printer<'_>) -> Result {
+pub(super) async fn run(command: AssertionsCommand, client: &Client, printer: &mut Printer<'_>) -> Result {
     match command {
         AssertionsCommand::Show(holder) => {
             let answer = client.get(&holder.path()).send::<Value>().await?;

@@ -9,7 +9,7 @@ use super::LayerName;
 use super::explain::verdict_text;
 use crate::client::Client;
 
-pub async fn run(layer: &LayerName, file: &str, client: &Client, printer: &mut Printer<'_>) -> Result {
+pub(super) async fn run(layer: &LayerName, file: &str, client: &Client, printer: &mut Printer<'_>) -> Result {
     let post = client.post(&layer.diff_path()).json_text(document_from(file)?);
     let preview: Preview = post.send().await?.body;
     if printer.is_json() {

@@ -34,7 +34,7 @@ pub struct Explain {
     session: Option<String>,
 }
 
-pub async fn run(asked: &Explain, client: &Client, printer: &mut Printer<'_>) -> Result {
+pub(super) async fn run(asked: &Explain, client: &Client, printer: &mut Printer<'_>) -> Result {
     let query = query(&[
         ("tool", asked.tool.as_deref()),
         ("channel", asked.channel.as_deref()),

@@ -50,7 +50,7 @@ pub enum FilesCommand {
     },
 }
 
-pub async fn run(command: FilesCommand, client: &Client, printer: &mut Printer<'_>) -> Result {
+pub(super) async fn run(command: FilesCommand, client: &Client, printer: &mut Printer<'_>) -> Result {
     match command {
         FilesCommand::List { id } => {
             let list: FileList = client.get(&folder(&id)).send().await?.body;
