@@ -124,7 +124,7 @@ impl ToolNames {
     }
 }
 
-/// What a list shows of an agent's document.
+/// Fields of an agent's document that a list shows.
 #[derive(Serialize, Deserialize)]
 struct Summary {
     #[serde(skip_serializing_if = "Option::is_none")]
