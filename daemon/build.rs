@@ -1,8 +1,4 @@
-//! Compiles and embeds the built-in plugins (`built_in.rs`, included by `plugins`), and embeds the SDK and the WIT contract
-//! (`sdk_files.rs`, included by `scaffold`), so that plugin authors only need this binary.
-
-#[path = "build/guests.rs"]
-mod guests;
+//! Embeds the SDK and the WIT contract (`sdk_files.rs`, included by `scaffold`), so that plugin authors only need this binary.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -25,15 +21,13 @@ fn main() -> ExitCode {
         println!("cargo::error=the SDK cannot be embedded: {error}");
         return ExitCode::FAILURE;
     }
-    guests::embed("plugins", "BUILT_IN", "built_in.rs")
+    ExitCode::SUCCESS
 }
 
-/// Sets the variables of `src/version.rs` and `src/main.rs`: the platform, and in optimized builds the reflog of the checkout,
+/// Sets the variable of `src/main.rs`: in optimized builds the reflog of the checkout,
 /// whose last line has the commit. `main.rs` includes the reflog, so that a commit does not run this script; other builds do
 /// without it, since each commit would link them again.
 fn describe_build(workspace: &Path) {
-    let target = env::var_os("TARGET").unwrap_or_default();
-    println!("cargo::rustc-env=TOOLGATE_TARGET={}", target.to_string_lossy());
     println!("cargo::rustc-check-cfg=cfg(has_reflog)");
     let reflog = reflog(&workspace.join(".git"));
     if env::var_os("PROFILE").is_some_and(|profile| profile == "release") && reflog.is_file() {

@@ -1,7 +1,7 @@
 //! Compiles the guests of the tests (`guests.rs`, included by `src/guests.rs`) and of the benchmarks
 //! (`bench_guests.rs`), and finds out which tests can run on this machine (`cfg(has = "…")`).
 
-#[path = "../daemon/build/guests.rs"]
+#[path = "../daemon/built-in/build/guests.rs"]
 mod guests;
 
 use std::env;

@@ -33,8 +33,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use toolgate_cli::{Failure, Printer, RemoteCommand};
-
-use crate::config;
+use toolgate_state::config;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -55,7 +54,7 @@ Examples:
 
 /// Runs the tools of AI agents: gated, validated, sandboxed, audited.
 #[derive(Parser)]
-#[command(name = "toolgate", version = crate::version::text(), arg_required_else_help = true, after_help = EXAMPLES)]
+#[command(name = "toolgate", version = toolgate_core::version::text(), arg_required_else_help = true, after_help = EXAMPLES)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -105,8 +104,7 @@ enum Command {
     /// Compile a plugin from standard input to standard output, with resource limits
     #[command(hide = true)]
     CompileWorker {
-        #[arg(value_enum)]
-        work: crate::compile::WorkerTask,
+        work: toolgate_core::compile::WorkerTask,
         memory_bytes: u64,
         cpu_seconds: u64,
         /// Keep the access of the user
@@ -117,14 +115,14 @@ enum Command {
 
 /// Reads the command line and the environment once, then runs the command.
 pub fn main(commit: Option<&'static str>) -> ExitCode {
-    crate::version::set_commit(commit);
+    toolgate_core::version::set_commit(commit);
     let environment_token = std::env::var_os("TOOLGATE_TOKEN");
     let arguments = match parse(std::env::args_os()) {
         Ok(arguments) => arguments,
         Err(error) => return explain(&error),
     };
     if let Command::CompileWorker { work, memory_bytes, cpu_seconds, unconfined } = arguments.command {
-        let status = crate::compile::run_worker(work, memory_bytes, cpu_seconds, !unconfined);
+        let status = toolgate_core::compile::run_worker(work, memory_bytes, cpu_seconds, !unconfined);
         return ExitCode::from(u8::try_from(status).unwrap_or(1));
     }
     match run(arguments.command, environment_token) {

@@ -7,10 +7,10 @@ const COMMIT: Option<&str> = match option_env!("TOOLGATE_COMMIT") {
 };
 
 #[cfg(has_reflog)]
-const DIGITS: Option<[u8; toolgate::version::COMMIT_DIGITS]> =
-    toolgate::version::commit_of(include_bytes!(env!("TOOLGATE_REFLOG")));
+const DIGITS: Option<[u8; toolgate_core::version::COMMIT_DIGITS]> =
+    toolgate_core::version::commit_of(include_bytes!(env!("TOOLGATE_REFLOG")));
 #[cfg(not(has_reflog))]
-const DIGITS: Option<[u8; toolgate::version::COMMIT_DIGITS]> = None;
+const DIGITS: Option<[u8; toolgate_core::version::COMMIT_DIGITS]> = None;
 
 const LAST_COMMIT: Option<&str> = match &DIGITS {
     Some(digits) => match std::str::from_utf8(digits) {

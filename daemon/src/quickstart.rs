@@ -15,9 +15,9 @@ use serde_json::{Value, json};
 use toolgate_api::call::{CallResult, CallUsage, NativeAnswer};
 use toolgate_api::session::SessionView;
 use toolgate_cli::{Client, Server, TlsFiles};
+use toolgate_core::harness::temporary_folder;
+use toolgate_state::config::{Audit, Config, Hardening, Listen};
 
-use crate::config::{Audit, Config, Hardening, Listen};
-use crate::harness::temporary_folder;
 use crate::serve::{PreparedDaemon, RunningDaemon, StopSignals, runtime};
 
 /// Fuel for a call that starts but cannot finish.

@@ -4,17 +4,14 @@
 //! itself ([`wall`]), since only threads created later inherit that, and the engine and the tokio runtime are made.
 
 mod check;
-mod clients;
 mod clock_guard;
 mod reload;
 mod resources;
-mod restore;
 mod signals;
 mod sweep;
 mod systemd;
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
@@ -27,25 +24,27 @@ use tokio::net::TcpListener;
 use tokio::task::{AbortHandle, JoinHandle};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
+use toolgate_built_in::BUILT_IN;
 use toolgate_cli::Failure;
 use toolgate_sandbox::{Sandbox, SandboxSettings, processors};
 
-use crate::admin::Admin;
-use crate::audit::Retention;
-use crate::clock::now_ms;
-use crate::config::{Config, Listen, PagemapScan};
-use crate::http::listener::{Socket, Tls};
-use crate::http::{App, AppParts, BodyMemory, Mcp, RootService, listener};
-use crate::identity::AccessTokens;
-use crate::logging;
-use crate::metrics::listener as metrics_listener;
-use crate::plugins::PluginFolder;
-use crate::registry::Registry;
-use crate::store::DataFolder;
-use crate::traces::{Exporter, ExporterTask, Traces};
-use crate::{version, wall};
 use reload::Reload;
 use resources::{bind, bind_metrics, listener_settings, raise_open_files, tls_files};
+use toolgate_audit::Retention;
+use toolgate_core::admin::Admin;
+use toolgate_core::identity::AccessTokens;
+use toolgate_core::logging;
+use toolgate_core::plugin_folder::PluginFolder;
+use toolgate_core::registry::Registry;
+use toolgate_core::restore::{self, StartSettings};
+use toolgate_core::traces::{Exporter, ExporterTask, Traces};
+use toolgate_core::{version, wall};
+use toolgate_http::listener::{Socket, Tls};
+use toolgate_http::metrics::listener as metrics_listener;
+use toolgate_http::{App, AppParts, BodyMemory, RootService, listener};
+use toolgate_state::clock::now_ms;
+use toolgate_state::config::{Config, Listen, PagemapScan};
+use toolgate_state::store::DataFolder;
 
 /// The resources that are acquired before the runtime: engine, locked data folder, bound address.
 pub struct PreparedDaemon {
@@ -212,23 +211,25 @@ impl PreparedDaemon {
             shutdown.clone(),
         ));
         let operator_token = self.folder.operator_token();
-        let (admin, compiling) = self.restore(report, &stop, &shutdown).await?;
+        let start = self.start_settings();
+        let (admin, compiling) = start.restore(report, &stop, &shutdown).await?;
         let mut tasks = self.spawn_tasks(&admin, &stop)?;
         let access_tokens = AccessTokens::new(&self.config.oauth);
-        let fetching = self.fetch_issuer_keys(access_tokens.clone(), stop.clone())?;
-        let (person_sign_in, fetching_for_people) = self.person_sign_in(stop.clone())?;
-        let (background, registries) = (TaskTracker::new(), self.registries()?);
-        let organization_registries = Some(self.organization_registries(&admin.parts().credentials));
+        let fetching = start.fetch_issuer_keys(access_tokens.clone(), stop.clone())?;
+        let (person_sign_in, fetching_for_people) = start.person_sign_in(stop.clone())?;
+        let (background, registries) = (TaskTracker::new(), start.registries()?);
+        let organization_registries = Some(start.organization_registries(&admin.services().credentials));
         let watching = tokio::spawn(self.watch_plugin_folder(&admin, &background, &stop));
         let Self { config, folder, socket, exporter, .. } = self;
         reserve_space(&folder);
-        let registry = admin.parts().registry.clone();
+        let registry = admin.services().registry.clone();
         let app = App::new(AppParts {
             admin,
             openapi: std::sync::OnceLock::new(),
             access_tokens,
             person_sign_in,
-            mcp: Mcp::new(&config, stop.clone()),
+            pages: toolgate_console::PAGES,
+            stop: stop.clone(),
             bodies: BodyMemory::new(config.bodies_bytes(), config.bodies_bytes_per_organization()),
             config,
             serving: AtomicBool::new(true),
@@ -257,33 +258,61 @@ impl PreparedDaemon {
         })
     }
 
+    fn start_settings(&self) -> StartSettings<'_> {
+        StartSettings {
+            config: &self.config,
+            folder: &self.folder,
+            sandbox: &self.sandbox,
+            traces: &self.traces,
+            worker: &self.worker,
+            public_url: self.public_url(),
+            root_key_credential: systemd::root_key_credential(),
+            built_in: BUILT_IN,
+        }
+    }
+
+    /// The URL for a browser on this machine. No browser reaches a Unix socket.
+    fn browser_url(&self) -> String {
+        let scheme = if self.tls.is_some() { "https" } else { "http" };
+        let address = match self.socket.address() {
+            Ok(Listen::Tcp(address)) if address.ip().is_unspecified() => {
+                format!("127.0.0.1:{}", address.port())
+            }
+            Ok(Listen::Tcp(address)) => address.to_string(),
+            _ => "localhost".to_owned(),
+        };
+        format!("{scheme}://{address}")
+    }
+
+    /// `credentials.public_url`, or the URL for a browser on this machine; without a slash at its end.
+    fn public_url(&self) -> String {
+        match &self.config.credentials.public_url {
+            Some(url) => url.trim_end_matches('/').to_owned(),
+            None => self.browser_url(),
+        }
+    }
+
     /// Spawns the tasks that need only the parts of `admin`, and that end at `stop`.
     fn spawn_tasks(&self, admin: &Admin, stop: &CancellationToken) -> Result<Vec<JoinHandle<()>>> {
         let listener = self.metrics_listener.as_ref().map(std::net::TcpListener::try_clone).transpose()?;
         let listener = listener.map(TcpListener::from_std).transpose()?;
-        let parts = admin.parts();
+        let services = admin.services();
         Ok(vec![
             tokio::spawn(self.sweeper(admin).run(stop.clone())),
             tokio::spawn(metrics_listener::serve(listener, admin.clone(), stop.clone())),
-            tokio::spawn(parts.credentials.clone().run_background(stop.clone(), now_ms)),
-            tokio::spawn(parts.dispatcher.clone().store_quota_use_until(stop.clone())),
+            tokio::spawn(services.credentials.clone().run_background(stop.clone(), now_ms)),
+            tokio::spawn(admin.dispatcher().clone().store_quota_use_until(stop.clone())),
             tokio::spawn(admin.clone().judge_canaries_until(stop.clone())),
             tokio::spawn(admin.clone().watch_assertions_until(stop.clone())),
-            tokio::spawn(parts.webhooks.clone().run(stop.clone())),
+            tokio::spawn(services.webhooks.clone().run(stop.clone())),
         ])
     }
 
     fn sweeper(&self, admin: &Admin) -> Sweeper {
-        let parts = admin.parts();
         Sweeper {
             admin: admin.clone(),
-            sessions: Arc::clone(&parts.sessions),
-            dispatcher: parts.dispatcher.clone(),
-            store: parts.store.clone(),
-            credentials: parts.credentials.clone(),
-            identity: Arc::clone(&parts.identity),
             idle_ms: self.config.sessions.idle_seconds.saturating_mul(1000),
-            kept_ms: self.results_kept_ms(),
+            kept_ms: restore::results_kept_ms(&self.config),
             messages_kept_ms: self.config.sessions.messages_kept_seconds.saturating_mul(1000),
             audit: self.audit_retention(),
         }

@@ -5,7 +5,8 @@
 include!(concat!(env!("OUT_DIR"), "/guests.rs"));
 
 /// The built-in plugins.
-pub use toolgate::plugins::{BUILT_IN, Embedded};
+pub use toolgate_api::embedded::Embedded;
+pub use toolgate_built_in::BUILT_IN;
 
 /// One tool for each resource limit.
 pub const HOSTILE: &[u8] = guest("hostile");

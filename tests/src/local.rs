@@ -1,37 +1,34 @@
-//! The daemon's dispatcher in this process, wired like the daemon's, with one plugin and one agent.
+//! The daemon's services in this process, with one plugin and one agent. Compiled into the two programs that use it, so that the others
+//! do not link the daemon.
 
-use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use toolgate::approvals::Approvals;
-use toolgate::audit::{Audit, AuditSettings, DataKeys};
-use toolgate::call::{CallOutcome, RequestedCall};
-use toolgate::clock::now_ms;
-use toolgate::credentials::{CredentialSettings, Credentials, RootKeySource, token_client};
-use toolgate::dispatch::{Dispatcher, Origin, Parts};
-use toolgate::events::Events;
-use toolgate::registry::{Registry, Replacement};
-use toolgate::sessions::{
-    AnswerSettings, Answers, Bounds, InitialState, OrganizationBounds, Session, SessionSetup, Sessions,
-};
-use toolgate::store::Store;
-use toolgate_admission::{Descriptor, Digest, Ledger, Plugin, QuotaCounters, Rates, SessionFacts};
+use tokio_util::sync::CancellationToken;
+use toolgate_admission::{Descriptor, Digest, Plugin, Rates, SessionFacts};
 use toolgate_api::limits::LimitsPatch;
 use toolgate_api::name::Name;
-use toolgate_api::policy::{AgentDocument, OrgDocument};
-use toolgate_sandbox::{
-    EgressSettings, HostClient, HostClientSettings, PagemapScan, Queue, QueueSettings, Sandbox,
-    SandboxSettings, Upstreams, precompile,
-};
+use toolgate_core::admin::Admin;
+use toolgate_core::call::{CallOutcome, RequestedCall};
+use toolgate_core::dispatch::{Dispatcher, Origin};
+use toolgate_core::restore::StartSettings;
+use toolgate_core::services::Services;
+use toolgate_core::sessions::{InitialState, Session, SessionSetup};
+use toolgate_core::traces::Traces;
+use toolgate_sandbox::{PagemapScan, Sandbox, SandboxSettings, precompile};
+use toolgate_state::clock::now_ms;
+use toolgate_state::config::Config;
+use toolgate_state::documents::{DocumentKey, Precondition};
+use toolgate_state::store::{DataFolder, Store};
 
 /// Dispatcher with one plugin, one agent and its sessions.
 pub struct LocalDispatcher {
     pub dispatcher: Dispatcher,
-    pub sessions: Sessions,
     pub origin: Origin,
+    admin: Admin,
     next: AtomicU64,
+    _data: DataFolder,
     /// Data folder, with the audit log in `audit`.
     pub folder: tempfile::TempDir,
 }
@@ -46,77 +43,46 @@ pub struct LocalSettings<'a> {
     pub instances: u32,
     /// Size of a segment of the audit log.
     pub segment_bytes: u64,
-    /// Whether the audit log has arguments encrypted under a key of the organization, as that of a daemon.
-    pub seals_arguments: bool,
 }
 
 impl LocalDispatcher {
     pub async fn new(settings: LocalSettings<'_>) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
-        let pagemap_scan = PagemapScan::Auto;
-        let sandbox = SandboxSettings { instances: settings.instances, pagemap_scan };
+        let data = DataFolder::open(folder.path()).expect("a data folder");
+        let config = config(&settings, data.path());
+        store_documents(&config, settings.agent).await;
+        let sandbox = SandboxSettings { instances: settings.instances, pagemap_scan: PagemapScan::Auto };
         let sandbox = Sandbox::new(&sandbox).expect("a sandbox");
-        let registry = Registry::new(LimitsPatch::default());
-        let plugin = Arc::new(load(&sandbox, settings.component).await);
-        registry.serve(LimitsPatch::default(), vec![plugin]);
-        let SessionSetup { organization, agent, .. } = setup("s".to_owned());
-        registry.put_organization(organization.clone(), BTreeSet::new());
-        registry.put(Replacement::Policy(organization.clone(), OrgDocument::allow_all()));
-        let document = AgentDocument::parse(settings.agent).expect("a document");
-        registry.put(Replacement::Agent(organization.clone(), agent, document));
-        let audit = AuditSettings::new(folder.path().join("audit"));
-        let data_keys = settings.seals_arguments.then(|| data_keys(organization.as_str()));
-        let segment_bytes = settings.segment_bytes;
-        let audit = AuditSettings { segment_bytes, reserve_bytes: 0, data_keys, ..audit };
-        let (audit, _) = Audit::start(&audit).await.expect("a log");
-        let store = Store::open(&folder.path().join("state.db")).await.expect("a store");
-        let secrets = CredentialSettings {
-            audit: audit.clone(),
-            references: None,
-            source: RootKeySource::Generated(folder.path().join("root")),
-            http: token_client(HostClient::new(HostClientSettings::default()).expect("a client")),
-            redirect_url: "http://localhost/v1/oauth/callback".to_owned(),
-            client_metadata_url: None,
+        let start = StartSettings {
+            config: &config,
+            folder: &data,
+            sandbox: &sandbox,
+            traces: &Traces::default(),
+            // No plugin is compiled by a worker.
+            worker: Path::new("nothing"),
+            public_url: "http://localhost".to_owned(),
+            root_key_credential: None,
+            built_in: &[],
         };
-        let credentials = Credentials::open(store.clone(), registry.clone(), secrets, 0).await;
-        let dispatcher = Dispatcher::new(Parts {
-            queue: Queue::new(QueueSettings {
-                running: 256,
-                running_per_organization: 192,
-                waiting_per_organization: 256,
-                waiting: 4096,
-            }),
-            registry,
-            audit,
-            sandbox,
-            ledger: Ledger::new(settings.rates, QuotaCounters::default()),
-            upstreams: Upstreams::new(EgressSettings::default()),
-            credentials: credentials.expect("credentials"),
-            approvals: Approvals::new(store.clone(), 3_600_000),
-            events: Events::new(1),
-            store,
-            client_result_ms: 900_000,
-            detached: Default::default(),
-            metrics: Default::default(),
-            log: Default::default(),
-            traces: Default::default(),
-            draw_key: Default::default(),
-        });
-        let sessions = sessions(folder.path());
+        let (stop, shutdown) = (CancellationToken::new(), CancellationToken::new());
+        let (admin, _) = start.restore(|_, _| {}, &stop, &shutdown).await.expect("services");
+        let plugin = Arc::new(load(&sandbox, settings.component).await);
+        admin.services().registry.serve(LimitsPatch::default(), vec![plugin]);
         let (principal, source) = ("local".into(), "local");
         let origin = Origin { principal, source, trace: None, revoked: Default::default() };
-        Self { dispatcher, sessions, origin, next: AtomicU64::new(0), folder }
+        let dispatcher = admin.dispatcher().clone();
+        Self { dispatcher, origin, admin, next: AtomicU64::new(0), _data: data, folder }
     }
 
-    pub fn parts(&self) -> &Parts {
-        self.dispatcher.parts()
+    pub fn services(&self) -> &Services {
+        self.admin.services()
     }
 
     pub fn open_session(&self) -> Arc<Session> {
         let setup = setup(format!("s_{}", self.next.fetch_add(1, Ordering::Relaxed)));
         let facts = SessionFacts::default();
-        let share = self.sessions.reserve(&setup.organization).expect("no limit");
-        self.sessions.open(share, setup, InitialState { facts, rounds: 0, last_used_ms: now_ms() })
+        let share = self.services().sessions.reserve(&setup.organization).expect("no limit");
+        self.services().sessions.open(share, setup, InitialState { facts, rounds: 0, last_used_ms: now_ms() })
     }
 
     /// Makes one call in a request of its own.
@@ -133,30 +99,31 @@ impl LocalDispatcher {
     }
 }
 
-/// A key for the data of one organization.
-fn data_keys(organization: &str) -> DataKeys {
-    let keys = DataKeys::new([3; 32]);
-    let key = keys.generate(organization).expect("a key");
-    keys.insert(organization, &key).expect("it unwraps");
-    keys
+fn config(settings: &LocalSettings<'_>, folder: &Path) -> Config {
+    let mut config = Config { data: folder.to_owned(), ..Config::default() };
+    config.sandbox.instances = settings.instances;
+    config.rates.calls_per_second = settings.rates.calls_per_second.unwrap_or(u32::MAX).into();
+    config.rates.burst = settings.rates.burst.into();
+    config.audit.segment_bytes = settings.segment_bytes;
+    config.audit.reserve_bytes = 0;
+    config.calls.rounds_per_turn = u64::MAX;
+    config.calls.rounds_per_session = u64::MAX;
+    config
 }
 
-fn sessions(folder: &Path) -> Sessions {
-    let many = u64::MAX;
-    let organization = OrganizationBounds::NONE;
-    let bounds =
-        Bounds { rounds_per_turn: many, rounds_per_session: many, failures: 3, recent: 5, organization };
-    let answers = folder.join("answers");
-    std::fs::create_dir(&answers).expect("a folder");
-    let kept_ms = 86_400_000;
-    let answers = Answers::start(AnswerSettings {
-        folder: answers,
-        key: [7; 32],
-        kept_ms,
-        file_kept_ms: kept_ms,
-        organization_bytes: 1 << 28,
-    });
-    Sessions::new(folder, answers.expect("a writer"), kept_ms, bounds)
+/// Stores the documents before the start, which makes the keys of the organization as for those of an earlier run.
+async fn store_documents(config: &Config, agent: &str) {
+    let store = Store::open(&config.store_path().expect("a path")).await.expect("a store");
+    let (organization, name) = (setup(String::new()).organization, setup(String::new()).agent);
+    let documents = [
+        (DocumentKey::Organization(organization.clone()), "{}"),
+        (DocumentKey::Policy(organization.clone()), r#"{"enabled":"*"}"#),
+        (DocumentKey::Agent { organization, agent: name }, agent),
+    ];
+    for (key, text) in documents {
+        store.put_document(&key, text, &Precondition::Absent, now_ms()).await.expect("stored");
+    }
+    store.close().await;
 }
 
 /// A component without the plugin contract gets the namespace `echo`.

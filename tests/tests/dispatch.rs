@@ -4,16 +4,20 @@
 
 #![allow(clippy::expect_used, clippy::panic, reason = "a panic fails the test")]
 
+#[path = "../src/local.rs"]
+mod local;
+
 use std::sync::Arc;
 
-use toolgate::audit::{Row, Status, Verdict};
-use toolgate::call::CallOutcome;
 use toolgate_admission::Rates;
 use toolgate_api::call::{CallStatus, Executed};
 use toolgate_api::error::ErrorType;
 use toolgate_api::name::Namespace;
-use toolgate_tests::local::{LocalDispatcher, LocalSettings};
+use toolgate_audit::{Row, Status, Verdict};
+use toolgate_core::call::CallOutcome;
 use toolgate_tests::{PluginFile, wait};
+
+use local::{LocalDispatcher, LocalSettings};
 
 const AUTONOMOUS: &str = r#"{"enabled":["p/answer"],"autonomy":"autonomous"}"#;
 const TOOL: &str = "p/answer";
@@ -27,14 +31,13 @@ async fn dispatcher(agent: &str, rates: Rates) -> LocalDispatcher {
         rates,
         instances: 2,
         segment_bytes: 64 * 1024,
-        seals_arguments: false,
     })
     .await
 }
 
 async fn row(local: &LocalDispatcher, session: &str, id: &str) -> Option<Row> {
-    local.parts().audit.search(&Default::default()).await.expect("the index answers");
-    local.parts().audit.lookup(session, 0, id).await.expect("the index answers")
+    local.services().audit.search(&Default::default()).await.expect("the index answers");
+    local.services().audit.lookup(session, 0, id).await.expect("the index answers")
 }
 
 fn error(outcome: &CallOutcome) -> ErrorType {
@@ -104,7 +107,7 @@ async fn a_used_id_returns_the_same_outcome_and_no_other_call() {
     let other = local.call(&session, "c1", TOOL, r#"{"x":1}"#).await;
     assert_eq!((error(&other), other.executed), (ErrorType::Conflict, Executed::No));
     // Beside an intent and an outcome, the refused attempt is an act of its own, which is recorded behind the answer.
-    let audit = local.parts().audit.clone();
+    let audit = local.services().audit.clone();
     let wait = move || wait::until_true("the three records", || audit.counts().records == 3);
     tokio::task::spawn_blocking(wait).await.expect("recorded");
 }
@@ -144,9 +147,9 @@ async fn a_call_waits_until_its_plugin_is_compiled() {
     let local = dispatcher(AUTONOMOUS, PLENTY).await;
     let session = local.open_session();
     let namespace = Namespace::parse("p").expect("a namespace");
-    local.parts().registry.set_compiling([namespace].into());
+    local.services().registry.set_compiling([namespace].into());
     let mut call = Box::pin(local.call(&session, "c1", TOOL, "{}"));
     assert!(futures_util::poll!(&mut call).is_pending());
-    local.parts().registry.set_compiling([].into());
+    local.services().registry.set_compiling([].into());
     assert_eq!(call.await.status(), CallStatus::Ok);
 }

@@ -16,7 +16,7 @@ use std::path::Path;
 use std::process::Command;
 
 use rustix::process::geteuid;
-use toolgate::wall::WallSupport;
+use toolgate_core::wall::WallSupport;
 use toolgate_tests::daemon::{ProgramOutput, run_to_end, run_to_end_in};
 use toolgate_tests::disk::SmallDisk;
 use toolgate_tests::wall_probe::{ProbeTargets, run_in_process};

@@ -37,19 +37,73 @@ const HOST: &[(&str, &str)] = &[
         "anstream base64 bytes clap http-body-util hyper hyper-rustls hyper-util jiff ring rustls serde serde_json \
          terminal_size thiserror tokio toolgate-api tower-service url webpki-roots",
     ),
-    // Everything else, without the engine.
+    // Settings, keys, documents and the store: with `toolgate-audit` the only crates with SQL.
+    (
+        "toolgate-state",
+        "http rand ring rustix serde serde_json sqlx tempfile thiserror tokio toml toolgate-admission \
+         toolgate-api tracing url zeroize",
+    ),
+    // The audit log and its index.
+    (
+        "toolgate-audit",
+        "arc-swap base64 rand ring rustix scopeguard serde serde_json sqlx thiserror tokio toolgate-admission \
+         toolgate-api toolgate-state tracing zeroize",
+    ),
+    // Calls, sessions, credentials, plugins and administration: no SQL, HTTP server or pages.
+    (
+        "toolgate-core",
+        "aho-corasick anstream anyhow arc-swap base64 bytes flate2 futures-util http landlock libc \
+         opentelemetry-proto percent-encoding prost rand ring rustix scopeguard seccompiler serde serde_json \
+         tar tempfile thiserror tokio tokio-util toolgate-admission toolgate-api toolgate-audit \
+         toolgate-openapi toolgate-sandbox toolgate-state tracing tracing-subscriber url zeroize",
+    ),
+    // The HTTP interface and the MCP server: with `toolgate-console` the only crates with an HTTP server.
+    (
+        "toolgate-http",
+        "arc-swap axum base64 bytes futures-util http-body-util hyper hyper-util icu_properties \
+         percent-encoding prometheus-client ring rmcp rustix rustls rustls-webpki serde serde_json thiserror \
+         tokio tokio-rustls tokio-util toolgate-admission toolgate-api toolgate-audit toolgate-core \
+         toolgate-openapi toolgate-sandbox toolgate-state tower tracing url utoipa utoipa-axum zeroize",
+    ),
+    // The pages for people.
+    (
+        "toolgate-console",
+        "axum base64 bytes futures-util maud multer percent-encoding rand ring serde serde_json tokio \
+         tokio-util toolgate-admission toolgate-api toolgate-audit toolgate-core toolgate-http \
+         toolgate-sandbox toolgate-state tracing url zeroize",
+    ),
+    // Start and stop, and the command line.
     (
         "toolgate",
-        "aho-corasick anstream anstyle anyhow arc-swap axum base64 bytes clap clap_complete clap_mangen flate2 futures-util http-body-util hyper \
-         hyper-util icu_properties landlock libc listenfd maud mimalloc multer opentelemetry-proto percent-encoding prometheus-client prost rand ring rmcp rustix rustls rustls-webpki \
-         scopeguard sd-notify seccompiler serde serde_json sqlx tar tempfile thiserror tokio tokio-rustls tokio-util toml toolgate-admission toolgate-api \
-         toolgate-cli toolgate-openapi toolgate-sandbox tower tracing tracing-subscriber url utoipa \
-         utoipa-axum zeroize",
+        "anstream anstyle anyhow clap clap_complete clap_mangen futures-util listenfd mimalloc rustix \
+         sd-notify serde serde_json tempfile tokio tokio-util toolgate-admission toolgate-api toolgate-audit \
+         toolgate-built-in toolgate-cli toolgate-console toolgate-core toolgate-http toolgate-openapi \
+         toolgate-sandbox toolgate-state tracing url utoipa",
     ),
 ];
 
-/// Dependencies that only the sandbox may have.
-const ENGINE: &[&str] = &["wasmtime", "wasmtime-wasi", "wasmtime-wasi-http", "wasmtime-wasi-io", "cap-std"];
+/// Dependencies that only some crates may have.
+const WALLS: &[(&[&str], &[&str])] = &[
+    (
+        &["wasmtime", "wasmtime-wasi", "wasmtime-wasi-http", "wasmtime-wasi-io", "cap-std"],
+        &["toolgate-sandbox"],
+    ),
+    (&["sqlx"], &["toolgate-state", "toolgate-audit"]),
+    (&["axum"], &["toolgate-http", "toolgate-console"]),
+    (&["rmcp", "utoipa-axum"], &["toolgate-http"]),
+    (&["maud"], &["toolgate-console"]),
+];
+
+/// Crates whose modules import in one direction.
+const ORDERED: &[&str] = &[
+    "daemon",
+    "daemon/audit",
+    "daemon/console",
+    "daemon/core",
+    "daemon/http",
+    "daemon/openapi",
+    "daemon/state",
+];
 
 #[test]
 fn each_host_crate_has_exactly_its_allowed_dependencies() {
@@ -62,10 +116,12 @@ fn each_host_crate_has_exactly_its_allowed_dependencies() {
 }
 
 #[test]
-fn only_the_sandbox_depends_on_the_engine_and_no_plugin_on_the_host() {
+fn walled_dependencies_are_those_of_their_crates_and_no_plugin_depends_on_the_host() {
     for (package, dependency_names) in dependencies() {
-        let engine = ENGINE.iter().find(|engine| dependency_names.contains(**engine));
-        assert!(package == "toolgate-sandbox" || engine.is_none(), "`{package}` depends on {engine:?}");
+        for (walled, crates) in WALLS {
+            let found = walled.iter().find(|walled| dependency_names.contains(**walled));
+            assert!(found.is_none() || crates.contains(&&*package), "`{package}` depends on {found:?}");
+        }
         let is_plugin = !package.starts_with("toolgate") || package.starts_with("toolgate-sdk");
         let mut host = HOST.iter().map(|(host, _)| *host).filter(|host| *host != "toolgate-api");
         let found = host.find(|host| dependency_names.contains(*host));
@@ -94,13 +150,89 @@ fn dependency_names(package: &Value) -> BTreeSet<String> {
         .collect()
 }
 
+/// The order of the `mod` lines in `lib.rs` is the order of imports, so that modules form no circle.
+#[test]
+fn a_module_imports_only_modules_that_come_after_it() {
+    for folder in ORDERED {
+        let source = workspace().join(folder).join("src");
+        let order = modules(&read(&source.join("lib.rs")));
+        let place = |module: &str| order.iter().position(|known| known == module);
+        for file in files(&source) {
+            let path = file.strip_prefix(&source).expect("a path below").with_extension("");
+            let parts: Vec<&str> = path.iter().filter_map(|part| part.to_str()).collect();
+            let Some(from) = place(parts[0]).filter(|_| !parts.contains(&"tests")) else { continue };
+            for module in imported_modules(&read(&file), parts.len()) {
+                let is_after = place(&module).is_none_or(|to| to >= from);
+                assert!(
+                    is_after,
+                    "`{}` imports `{module}`, which comes before it in `lib.rs`",
+                    file.display()
+                );
+            }
+        }
+    }
+}
+
+/// The modules that a `lib.rs` declares, in its order.
+fn modules(source: &str) -> Vec<String> {
+    let names = source.lines().filter_map(|line| {
+        let line = line.strip_prefix("pub ").unwrap_or(line);
+        line.strip_prefix("mod ")?.strip_suffix(';').map(str::to_owned)
+    });
+    names.collect()
+}
+
+/// The first segments of paths from the root of the crate, outside of tests, in a module of this depth.
+fn imported_modules(source: &str, depth: usize) -> Vec<String> {
+    let code = source.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+    let lines = code.lines().filter(|line| !line.trim_start().starts_with("//"));
+    let code = lines.collect::<Vec<_>>().join("\n");
+    let mut found = Vec::new();
+    for root in ["crate::".to_owned(), "super::".repeat(depth)] {
+        for (at, _) in code.match_indices(&root) {
+            let is_path = code[..at].ends_with([' ', '(', '<', '&', ',', '{', '!', '[', '\n']);
+            let rest = &code[at + root.len()..];
+            if !is_path || rest.starts_with("super::") {
+                continue;
+            }
+            let group = rest.strip_prefix('{').and_then(|rest| rest.split_once("};")).map(|(group, _)| group);
+            let paths = group.map_or_else(|| vec![rest], |group| group.split(',').collect());
+            let names = paths.iter().map(|path| path.trim().split(|letter: char| !is_of_name(letter)));
+            found.extend(names.filter_map(|mut parts| parts.next().map(str::to_owned)));
+        }
+    }
+    found
+}
+
+fn is_of_name(letter: char) -> bool {
+    letter.is_ascii_alphanumeric() || letter == '_'
+}
+
 #[test]
 fn the_code_map_names_every_module_of_the_daemon() {
     let map = read(&workspace().join("daemon/ARCHITECTURE.md"));
-    let modules = read(&workspace().join("daemon/src/lib.rs"));
-    for module in modules.lines().filter_map(|line| line.strip_prefix("pub mod ")?.strip_suffix(';')) {
-        assert!(map.contains(&format!("`{module}`")), "`ARCHITECTURE.md` does not name `{module}`");
+    for folder in ["daemon", "daemon/core", "daemon/state"] {
+        for module in modules(&read(&workspace().join(folder).join("src/lib.rs"))) {
+            assert!(map.contains(&format!("`{module}`")), "`ARCHITECTURE.md` does not name `{module}`");
+        }
     }
+}
+
+/// Each path of the table "Where is …" exists.
+#[test]
+fn the_code_map_names_files_that_exist() {
+    let map = read(&workspace().join("daemon/ARCHITECTURE.md"));
+    let (_, table) = map.split_once("## Where is …").expect("the table");
+    let (table, _) = table.split_once("\n## ").expect("the end of the table");
+    let paths =
+        table.split('`').skip(1).step_by(2).filter(|word| word.ends_with(".rs") || word.ends_with('/'));
+    let mut seen = 0;
+    for path in paths {
+        seen += 1;
+        let is_there = workspace().join("daemon").join(path).exists() || workspace().join(path).exists();
+        assert!(is_there, "`ARCHITECTURE.md` names `{path}`, which does not exist");
+    }
+    assert!(seen > 30, "only {seen} paths");
 }
 
 #[test]
@@ -126,6 +258,11 @@ fn no_test_sleeps() {
         "tests/src",
         "tests/tests",
         "daemon/src",
+        "daemon/state/src",
+        "daemon/audit/src",
+        "daemon/core/src",
+        "daemon/http/src",
+        "daemon/console/src",
         "daemon/api/src",
         "daemon/admission/src",
         "daemon/sandbox/src",
@@ -144,7 +281,7 @@ fn no_test_sleeps() {
         "wait.rs",
         "cpu_scheduler.rs",
         "credentials/tests/oauth.rs",
-        "audit/tests.rs",
+        "audit/src/tests.rs",
     ];
     for file in folders.iter().flat_map(|folder| files(&workspace().join(folder))) {
         let sleeps = read(&file).contains("thread::sleep") || read(&file).contains("time::sleep");
@@ -156,7 +293,8 @@ fn no_test_sleeps() {
 #[test]
 fn o5_every_event_of_the_log_is_in_its_documentation() {
     let page = read(&workspace().join("daemon/docs/logs.md"));
-    for file in files(&workspace().join("daemon/src")) {
+    let folders = ["src", "state/src", "audit/src", "core/src", "http/src", "console/src"];
+    for file in folders.iter().flat_map(|folder| files(&workspace().join("daemon").join(folder))) {
         let source = read(&file);
         let source = source.split("#[cfg(test)]").next().unwrap_or_default();
         for event in source.split("event = \"").skip(1).filter_map(|rest| rest.split('"').next()) {

@@ -12,6 +12,7 @@ pub mod content;
 pub mod definition;
 pub mod descriptor;
 pub mod dialect;
+pub mod embedded;
 pub mod error;
 pub mod grant;
 pub mod header;

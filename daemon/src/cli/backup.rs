@@ -13,9 +13,8 @@ use clap::Args;
 use rustix::process::geteuid;
 use serde_json::json;
 use toolgate_cli::{Client, Failure, Printer, Remote, time_text};
-
-use crate::backup::{Backup, BackupError, BackupSource, Restored, inspect, restore};
-use crate::config::{Config, Overrides};
+use toolgate_core::backup::{Backup, BackupError, BackupSource, Restored, inspect, restore};
+use toolgate_state::config::{Config, Overrides};
 
 /// User id of root.
 const ROOT: u32 = 0;

@@ -5,9 +5,8 @@ use std::path::PathBuf;
 use clap::Args;
 use toolgate_cli::plugin::read_component;
 use toolgate_cli::{Failure, Printer};
-
-use crate::harness::check::{Finding, Report, Severity, check};
-use crate::harness::{CompileTools, UserCache, check_workspace};
+use toolgate_core::harness::check::{Finding, Report, Severity, check};
+use toolgate_core::harness::{CompileTools, UserCache, check_workspace};
 
 const EXAMPLES: &str = "\
 Examples:

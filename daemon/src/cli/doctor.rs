@@ -9,15 +9,15 @@ use clap::Args;
 use rustix::fs::StatVfs;
 use rustix::process::{Resource, getrlimit};
 use toolgate_cli::{Failure, Printer};
+use toolgate_core::version::BuildInfo;
+use toolgate_core::wall::{Protection, WallSupport};
 use toolgate_sandbox::{PagemapScan, Sandbox, SandboxSettings};
+use toolgate_state::config::{self, Config, Hardening};
 
 use super::config_check::finding_of;
 use super::finding::{self, Finding};
 use super::serve;
-use crate::config::{self, Config, Hardening};
 use crate::serve::{OpenFiles, open_files, open_files_message};
-use crate::version::BuildInfo;
-use crate::wall::{Protection, WallSupport};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -3,15 +3,14 @@
 use std::io;
 
 use toolgate_api::error::CallError;
+use toolgate_audit::StartError;
 use toolgate_cli::{ClientError, Failure};
+use toolgate_core::compile::CacheError;
+use toolgate_core::identity::FirstTokenError;
 use toolgate_sandbox::CaFileError;
-
-use crate::audit::StartError;
-use crate::compile::CacheError;
-use crate::config::ConfigError;
-use crate::identity::FirstTokenError;
-use crate::keys::KeyError;
-use crate::store::{FolderError, StoreError, UnavailableReason};
+use toolgate_state::config::ConfigError;
+use toolgate_state::keys::KeyError;
+use toolgate_state::store::{FolderError, StoreError, UnavailableReason};
 
 /// Converts an error of the daemon's start-up: the chain of causes in one line, and the hint of the first cause that
 /// has one.
@@ -84,7 +83,7 @@ mod tests {
     use anyhow::Context;
 
     use super::*;
-    use crate::config::Config;
+    use toolgate_state::config::Config;
 
     #[test]
     fn the_hint_of_a_cause_is_found_under_what_was_said_about_it() {

@@ -10,12 +10,12 @@ use serde::de::IgnoredAny;
 use serde_json::json;
 use toolgate_cli::mcp::{McpOptions, run as run_bridge};
 use toolgate_cli::{Client, ClientError, Failure, Server, TlsFiles};
+use toolgate_core::logging;
+use toolgate_core::wall;
+use toolgate_state::config::{Config, Listen};
 
 use super::failure;
-use crate::config::{Config, Listen};
-use crate::logging;
 use crate::serve::{PreparedDaemon, RunningDaemon, runtime};
-use crate::wall;
 
 /// The agent of an embedded daemon, made on its first start.
 const AGENT: &str = "local/desktop";
@@ -40,7 +40,7 @@ pub fn run(command: McpCommand, environment_token: Option<OsString>) -> Result<(
     }
     let config =
         Config { data, listen: Listen::Tcp(SocketAddr::from(([127, 0, 0, 1], 0))), ..Config::default() };
-    logging::start(config.log.format, crate::config::LogLevel::Warn);
+    logging::start(config.log.format, toolgate_state::config::LogLevel::Warn);
     let prepared = PreparedDaemon::new(config, wall::PROGRAM.into()).map_err(failure::of_start)?;
     let runtime = runtime().map_err(failure::of_start)?;
     runtime.block_on(async {

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 use toolgate_api::name::{Namespace, derive_namespace};
+use toolgate_built_in::BUILT_IN;
 use toolgate_cli::{Failure, Printer};
 
-use crate::plugins::BUILT_IN;
 use crate::scaffold::{self, Language};
 
 const EXAMPLES: &str = "\

@@ -21,11 +21,10 @@ use toolgate_api::name::Name;
 use toolgate_api::policy::{AgentDocument, OrgDocument, PlatformDocument};
 use toolgate_api::read::ReadError;
 use toolgate_api::tools::ToolPattern;
+use toolgate_built_in::BUILT_IN;
 use toolgate_cli::{Failure, Printer};
-
-use crate::assertions::{AssertionViolation, Holder};
-use crate::harness::{CompileTools, PluginHarness, UserCache};
-use crate::plugins::BUILT_IN;
+use toolgate_core::assertions::{AssertionViolation, Holder};
+use toolgate_core::harness::{CompileTools, PluginHarness, UserCache};
 
 /// The files of a folder, for the help.
 pub const FOLDER: &str = "\
@@ -237,7 +236,7 @@ async fn describe(file: &[u8]) -> Result<String, CallError> {
 fn plugin(described: &str) -> Result<Arc<Plugin<()>>, ReadError> {
     let descriptor = Descriptor::parse(described)?;
     Ok(Arc::new(Plugin::with_trusted_hints(
-        Digest::from_sha256(crate::audit::sha256(described.as_bytes()).0),
+        Digest::from_sha256(toolgate_audit::sha256(described.as_bytes()).0),
         Arc::default(),
         descriptor,
         (),

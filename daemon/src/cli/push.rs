@@ -8,10 +8,9 @@ use clap::Args;
 use serde_json::json;
 use toolgate_cli::plugin::{find_signature, read_component};
 use toolgate_cli::{Failure, Printer};
+use toolgate_core::credentials::read_password;
+use toolgate_core::oci::{Endpoint, Login, Reference, RegistrySession, push, with_port};
 use toolgate_sandbox::{HostClient, HostClientSettings};
-
-use crate::oci::{Endpoint, Login, Reference, RegistrySession, push, with_port};
-use crate::plugins::read_password;
 
 /// Time for the whole push: a large file over a slow line.
 const TIMEOUT: Duration = Duration::from_secs(900);

@@ -12,12 +12,12 @@ use toolgate_api::limits::{LimitName, Limits, LimitsPatch};
 use toolgate_cli::document::arguments_from;
 use toolgate_cli::plugin::read_component;
 use toolgate_cli::{Failure, Printer};
-
-use super::run_grant::RunGrant;
-use crate::harness::check::unused_workspace;
-use crate::harness::{
+use toolgate_core::harness::check::unused_workspace;
+use toolgate_core::harness::{
     CallEnvironment, CompileTools, HarnessResult, PluginHarness, UserCache, check_workspace, temporary_folder,
 };
+
+use super::run_grant::RunGrant;
 
 const EXAMPLES: &str = "\
 Examples:

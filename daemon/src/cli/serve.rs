@@ -4,8 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use toolgate_cli::Failure;
-
-use crate::config::{Config, ConfigError, Overrides};
+use toolgate_state::config::{Config, ConfigError, Overrides};
 
 pub const EXAMPLES: &str = "\
 Examples:

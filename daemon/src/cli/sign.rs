@@ -10,10 +10,9 @@ use toolgate_admission::Descriptor;
 use toolgate_api::error::ErrorType;
 use toolgate_cli::plugin::{read_component, read_signature, signature_beside};
 use toolgate_cli::{Failure, Printer};
-
-use crate::harness::{CompileTools, PluginHarness, UserCache};
-use crate::plugins::digest_of;
-use crate::signing::{Envelope, KeyFileError, PublicKey, SignatureError, SigningKey, Statement};
+use toolgate_core::digest::digest_of;
+use toolgate_core::harness::{CompileTools, PluginHarness, UserCache};
+use toolgate_core::signing::{Envelope, KeyFileError, PublicKey, SignatureError, SigningKey, Statement};
 
 pub const EXAMPLES: &str = "
   toolgate plugin keygen acme.key

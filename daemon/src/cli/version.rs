@@ -2,8 +2,7 @@
 
 use clap::Args;
 use toolgate_cli::{Failure, Printer};
-
-use crate::version::BuildInfo;
+use toolgate_core::version::BuildInfo;
 
 const EXAMPLES: &str = "\
 Examples:

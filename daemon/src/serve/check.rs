@@ -7,17 +7,17 @@ use std::path::Path;
 use anyhow::{Error, Result};
 use rustix::fs::Access;
 use toolgate_cli::Failure;
+use toolgate_core::credentials::RootKeySource;
+use toolgate_core::traces::Traces;
+use toolgate_core::wall;
+use toolgate_http::listener::Tls;
 use toolgate_sandbox::{HostClient, HostClientSettings};
+use toolgate_state::config::{Config, Listen, NamedFile};
+use toolgate_state::keys;
+use toolgate_state::store::{DataFolder, check_store_path};
 
 use super::resources::{listen_error, metrics_listen_error, tls_files};
 use super::systemd;
-use crate::config::{Config, Listen, NamedFile};
-use crate::credentials::RootKeySource;
-use crate::http::listener::Tls;
-use crate::keys;
-use crate::store::{DataFolder, check_store_path};
-use crate::traces::Traces;
-use crate::wall;
 
 /// Keys that the daemon generates in the data folder.
 const KEYS: &[&str] = &["cache.key", "audit.key", "data.key", "answers.key"];

@@ -4,7 +4,7 @@
 //! A jump is told from the time at which a daemon last ran. After a long stop the clock is right, and the hold only delays the
 //! cleanup. Data that was used since the jump is never held.
 
-use crate::store::{ClockMarks, Store};
+use toolgate_state::store::{ClockMarks, Store};
 
 /// A smaller jump ends only what was about to end.
 const JUMP_MS: u64 = 24 * 3_600_000;
@@ -90,7 +90,7 @@ fn tell(before: ClockMarks, now: ClockMarks) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::testing::empty_store;
+    use toolgate_state::store::testing::empty_store;
 
     const NOW_MS: u64 = 1_800_000_000_000;
     const DAY_MS: u64 = 24 * 3_600_000;

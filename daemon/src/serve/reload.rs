@@ -5,10 +5,10 @@
 //! folder, are followed without a signal.
 
 use toolgate_cli::Failure;
+use toolgate_core::logging::LevelControl;
+use toolgate_state::config::{self, Config};
 
 use super::systemd;
-use crate::config::{self, Config};
-use crate::logging::LevelControl;
 
 /// Reads the settings again, with the options of the start.
 pub(super) struct Reload<F> {

@@ -6,10 +6,9 @@ use std::time::Duration;
 
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::limits::Limits;
-
-use crate::config::{self, Config, Listen};
-use crate::http::listener::{ListenerSettings, Socket, TlsFiles};
-use crate::sessions::OPEN_MAX;
+use toolgate_core::sessions::OPEN_MAX;
+use toolgate_http::listener::{ListenerSettings, Socket, TlsFiles};
+use toolgate_state::config::{self, Config, Listen};
 
 /// Open files of a connection: its socket, and the file of an upload with its folder.
 const FILES_PER_CONNECTION: u64 = 3;

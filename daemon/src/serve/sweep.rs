@@ -6,17 +6,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
+use toolgate_audit::{AdminRecord, Retention};
+use toolgate_core::admin::Admin;
+use toolgate_core::approvals;
+use toolgate_core::sessions::Session;
+use toolgate_state::clock::now_ms;
+use toolgate_state::store::{SessionUse, StoreError};
 
 use super::clock_guard::ClockGuard;
-use crate::admin::Admin;
-use crate::approvals;
-use crate::audit::{AdminRecord, Retention};
-use crate::clock::now_ms;
-use crate::credentials::Credentials;
-use crate::dispatch::Dispatcher;
-use crate::identity::Identity;
-use crate::sessions::{Session, Sessions};
-use crate::store::{SessionUse, Store, StoreError};
 use toolgate_api::approval::ApprovalState;
 
 /// The interval of the cleanup.
@@ -28,11 +25,6 @@ const ENDED_SESSIONS_KEPT_MS: u64 = 7 * 24 * 3_600_000;
 /// The cleanup task.
 pub(super) struct Sweeper {
     pub admin: Admin,
-    pub sessions: Arc<Sessions>,
-    pub dispatcher: Dispatcher,
-    pub store: Store,
-    pub credentials: Credentials,
-    pub identity: Arc<Identity>,
     /// Idle timeout of sessions.
     pub idle_ms: u64,
     /// Retention of expired approvals.
@@ -46,9 +38,9 @@ pub(super) struct Sweeper {
 impl Sweeper {
     /// Runs until `stop`, and stores the last use once more then.
     pub async fn run(self, stop: CancellationToken) {
-        let mut clock = ClockGuard::load(self.store.clone()).await;
+        let mut clock = ClockGuard::load(self.admin.services().store.clone()).await;
         clock.note(now_ms()).await;
-        stop.run_until_cancelled(self.sessions.count_workspaces()).await;
+        stop.run_until_cancelled(self.admin.services().sessions.count_workspaces()).await;
         self.cut_audit(clock.held_since_ms()).await;
         loop {
             let last = tokio::time::timeout(SESSION_SWEEP, stop.cancelled()).await.is_ok();
@@ -57,14 +49,14 @@ impl Sweeper {
                 return;
             }
             self.admin.record_refused_openings(Some(Instant::now())).await;
-            self.dispatcher.parts().events.remove_unused(Instant::now());
+            self.admin.services().events.remove_unused(Instant::now());
             let now_ms = now_ms();
             clock.note(now_ms).await;
             let held_since_ms = clock.held_since_ms();
             if held_since_ms.is_none() {
                 self.forget_rows(now_ms).await;
             }
-            self.sessions.answers().remove_old(now_ms);
+            self.admin.services().sessions.answers().remove_old(now_ms);
             self.end_idle(now_ms, held_since_ms).await;
             self.end_waiting(now_ms).await;
             self.cut_audit(held_since_ms).await;
@@ -72,17 +64,21 @@ impl Sweeper {
     }
 
     async fn forget_rows(&self, now_ms: u64) {
-        if let Err(error) = self.store.forget_sessions(now_ms.saturating_sub(ENDED_SESSIONS_KEPT_MS)).await {
+        if let Err(error) =
+            self.admin.services().store.forget_sessions(now_ms.saturating_sub(ENDED_SESSIONS_KEPT_MS)).await
+        {
             tracing::warn!(%error, "the rows of old sessions cannot be removed");
         }
-        if let Err(error) = self.store.forget_messages(now_ms.saturating_sub(self.messages_kept_ms)).await {
+        if let Err(error) =
+            self.admin.services().store.forget_messages(now_ms.saturating_sub(self.messages_kept_ms)).await
+        {
             tracing::warn!(%error, "old messages cannot be removed");
         }
     }
 
     async fn cut_audit(&self, held_since_ms: Option<u64>) {
         let kept_ms = self.audit.kept_ms.filter(|_| held_since_ms.is_none());
-        match self.dispatcher.parts().audit.cut_old(Retention { kept_ms, ..self.audit }).await {
+        match self.admin.services().audit.cut_old(Retention { kept_ms, ..self.audit }).await {
             Ok(0) => {}
             Ok(records) => {
                 tracing::info!(event = "audit_cut", records, "old records were cut from the audit log")
@@ -92,20 +88,24 @@ impl Sweeper {
     }
 
     async fn store_use(&self) {
-        let used = self.sessions.filter(|session| session.last_used_ms() > session.setup.created_ms);
+        let used = self
+            .admin
+            .services()
+            .sessions
+            .filter(|session| session.last_used_ms() > session.setup.created_ms);
         let note = |session: &Arc<Session>| SessionUse {
             id: session.setup.id.clone(),
             rounds: session.state.rounds(),
             last_used_ms: session.last_used_ms(),
         };
         let uses: Vec<SessionUse> = used.iter().map(note).collect();
-        if let Err(error) = self.store.note_session_use(&uses).await {
+        if let Err(error) = self.admin.services().store.note_session_use(&uses).await {
             tracing::warn!(%error, "the use of sessions cannot be written down");
         }
-        if let Err(error) = self.credentials.store_last_use().await {
+        if let Err(error) = self.admin.services().credentials.store_last_use().await {
             tracing::warn!(%error, "the use of credentials cannot be written down");
         }
-        if let Err(error) = self.identity.store_last_use().await {
+        if let Err(error) = self.admin.services().identity.store_last_use().await {
             tracing::warn!(%error, "the use of tokens cannot be written down");
         }
     }
@@ -113,8 +113,9 @@ impl Sweeper {
     /// Ends idle sessions; none that was last used before `held_since_ms`.
     async fn end_idle(&self, now_ms: u64, held_since_ms: Option<u64>) {
         let idle = held_since_ms.unwrap_or(0)..now_ms.saturating_sub(self.idle_ms);
-        for session in self.sessions.filter(|session| idle.contains(&session.last_used_ms())) {
-            match self.store.end_session(&session.setup.id, now_ms).await {
+        for session in self.admin.services().sessions.filter(|session| idle.contains(&session.last_used_ms()))
+        {
+            match self.admin.services().store.end_session(&session.setup.id, now_ms).await {
                 // Not in the store: it still has to end in memory.
                 Ok(_) | Err(StoreError::NotFound { .. }) => {}
                 Err(error) => {
@@ -122,14 +123,14 @@ impl Sweeper {
                     continue;
                 }
             }
-            self.dispatcher.end_session(&self.sessions, &session.setup.id).await;
+            self.admin.dispatcher().end_session(&self.admin.services().sessions, &session.setup.id).await;
             self.record_end(&session).await;
         }
     }
 
     /// Records the end of an idle session, an act of the daemon (9.18).
     async fn record_end(&self, session: &Session) {
-        let ended = self.dispatcher.parts().audit.admin(AdminRecord {
+        let ended = self.admin.services().audit.admin(AdminRecord {
             organization: Some(session.setup.organization.as_str().into()),
             principal: "toolgate".into(),
             action: "session.end".into(),
@@ -146,19 +147,25 @@ impl Sweeper {
 
     /// Ends calls whose approval or client result did not arrive in time.
     async fn end_waiting(&self, now_ms: u64) {
-        match self.store.expire_approvals(now_ms, now_ms.saturating_sub(self.kept_ms)).await {
+        match self.admin.services().store.expire_approvals(now_ms, now_ms.saturating_sub(self.kept_ms)).await
+        {
             Ok(expired) => {
                 for row in expired {
-                    if let Some(session) = self.sessions.find(&row.session) {
+                    if let Some(session) = self.admin.services().sessions.find(&row.session) {
                         let why = approvals::expiry(row.decided_ms.is_some());
-                        self.dispatcher.apply_decision(&session, &row.id, ApprovalState::Expired, Some(&why));
+                        self.admin.dispatcher().apply_decision(
+                            &session,
+                            &row.id,
+                            ApprovalState::Expired,
+                            Some(&why),
+                        );
                     }
                 }
             }
             Err(error) => tracing::warn!(%error, "approvals cannot be ended"),
         }
-        for session in self.sessions.filter(|session| session.calls.at_client() > 0) {
-            self.dispatcher.end_expired(&session);
+        for session in self.admin.services().sessions.filter(|session| session.calls.at_client() > 0) {
+            self.admin.dispatcher().end_expired(&session);
         }
     }
 }

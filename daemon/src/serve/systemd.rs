@@ -14,8 +14,7 @@ use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 use toolgate_api::error::{CallError, ErrorType};
-
-use crate::http::listener::Socket;
+use toolgate_http::listener::Socket;
 
 /// Name of the credential with the root key, as in `LoadCredential=root-key:FILE` of the unit.
 const ROOT_KEY_CREDENTIAL: &str = "root-key";

@@ -15,10 +15,10 @@ use std::time::{Duration, Instant};
 use plan::{Plan, Random};
 use rustix::time::{ClockId, clock_gettime};
 use tokio::runtime::Runtime;
-use toolgate::registry::{Registry, Replacement};
 use toolgate_admission::{Decision, Plugin, SessionFacts, decide};
 use toolgate_api::limits::LimitsPatch;
 use toolgate_api::name::Name;
+use toolgate_core::registry::{Registry, Replacement};
 use toolgate_sandbox::{Component, Sandbox, SandboxSettings, precompile};
 
 /// Number of measured decisions of each kind.

@@ -7,13 +7,13 @@ use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
 use tokio::runtime::Runtime;
-use toolgate::audit::{
+use toolgate_admission::{CanaryDraw, SessionFacts, ToolCall, Verdict as Decision, check, decide};
+use toolgate_audit::{
     Audit, AuditSettings, CallIntent, CallOutcome, Executed, PluginStamp, Reason, Sha256, Status, Verdict,
     sha256,
 };
-use toolgate::clock::now_ms;
-use toolgate_admission::{CanaryDraw, SessionFacts, ToolCall, Verdict as Decision, check, decide};
 use toolgate_sandbox::{Queue, QueueSettings};
+use toolgate_state::clock::now_ms;
 
 use super::bare::{Bare, Call, Knobs};
 use super::local_dispatcher::LocalDispatcher;
@@ -67,7 +67,7 @@ fn page(runtime: &Runtime, echo: &[u8]) -> String {
          |---|---|---:|---:|---:|---:|\n",
         std::thread::available_parallelism().unwrap(),
         std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim(),
-        if local.parts().sandbox.pagemap_scan() { "on" } else { "off" },
+        if local.services().sandbox.pagemap_scan() { "on" } else { "off" },
     );
     sandbox_rows(&mut page, runtime, echo);
     page.push_str(

@@ -4,11 +4,6 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Instant;
 
-use toolgate::audit::AuditSettings;
-use toolgate::call::RequestedCall;
-use toolgate::clock::now_ms;
-use toolgate::dispatch::Parts;
-use toolgate::sessions::SessionSetup;
 use toolgate_admission::{
     Admitted, CanaryDraw, Catalogue, ChargeTime, Checked, Consumer, Descriptor, Digest, Ledger, Plugin,
     QuotaCounters, Rates, Rules, SessionFacts, ToolCall, Verdict, check, decide,
@@ -16,21 +11,21 @@ use toolgate_admission::{
 use toolgate_api::call::CallStatus;
 use toolgate_api::limits::LimitsPatch;
 use toolgate_api::policy::{AgentDocument, OrgDocument, PlatformDocument};
+use toolgate_audit::AuditSettings;
+use toolgate_core::call::RequestedCall;
+use toolgate_core::services::Services;
+use toolgate_core::sessions::SessionSetup;
 use toolgate_sandbox::{CallClock, CallContext, Component, SandboxSettings};
-use toolgate_tests::local::{self, LocalSettings, setup};
+use toolgate_state::clock::now_ms;
 
 use super::ARGUMENTS;
+use super::local::{self, LocalSettings, setup};
 
 /// Dispatcher with the plugin `echo`, and loads of calls.
 pub struct LocalDispatcher(local::LocalDispatcher);
 
 impl LocalDispatcher {
     pub async fn new(component: &[u8]) -> Self {
-        Self::with_sealing(component, false).await
-    }
-
-    /// With or without arguments that are encrypted in the audit log (O3).
-    pub async fn with_sealing(component: &[u8], seals_arguments: bool) -> Self {
         let settings = LocalSettings {
             component,
             agent: r#"{"enabled":["echo/*"],"autonomy":"autonomous"}"#,
@@ -38,7 +33,6 @@ impl LocalDispatcher {
             // Valgrind has no room for the memories of many.
             instances: super::argument("instances=").unwrap_or(SandboxSettings::default().instances),
             segment_bytes: AuditSettings::SEGMENT_BYTES,
-            seals_arguments,
         };
         Self(local::LocalDispatcher::new(settings).await)
     }
@@ -59,8 +53,8 @@ impl LocalDispatcher {
             });
         }
         tasks.join_all().await;
-        for session in self.0.sessions.filter(|_| true) {
-            self.0.sessions.close(&session.setup.id);
+        for session in self.0.services().sessions.filter(|_| true) {
+            self.0.services().sessions.close(&session.setup.id);
         }
     }
 
@@ -71,16 +65,19 @@ impl LocalDispatcher {
             let dispatcher = self.0.dispatcher.clone();
             let setup = setup("s".to_owned());
             tasks.spawn(async move {
-                let parts = dispatcher.parts();
+                let services = dispatcher.services();
                 for _ in 0..calls / in_flight {
-                    let rules = parts.registry.snapshot().rules(&setup.organization, &setup.agent).unwrap();
+                    let rules =
+                        services.registry.snapshot().rules(&setup.organization, &setup.agent).unwrap();
                     let draw = CanaryDraw::SERVING;
                     let call = ToolCall { tool: "call_echo_echo".into(), arguments: ARGUMENTS.into(), draw };
                     let Verdict::Run(checked) = check(&rules, &SessionFacts::default(), call) else { return };
                     let consumer = Consumer::without_session(&setup.organization);
-                    let charged = parts.ledger.charge(consumer, checked, ChargeTime::at(now_ms()));
-                    let finished =
-                        parts.sandbox.run(&charged.unwrap(), context(&setup), std::future::pending()).await;
+                    let charged = services.ledger.charge(consumer, checked, ChargeTime::at(now_ms()));
+                    let finished = services
+                        .sandbox
+                        .run(&charged.unwrap(), context(&setup), std::future::pending())
+                        .await;
                     assert!(finished.outcome.is_ok());
                     tokio::task::consume_budget().await;
                 }
@@ -89,24 +86,24 @@ impl LocalDispatcher {
         tasks.join_all().await;
     }
 
-    pub fn parts(&self) -> &Parts {
-        self.0.parts()
+    pub fn services(&self) -> &Services {
+        self.0.services()
     }
 
     /// Rules of the agent.
     pub fn rules(&self) -> Rules<Component> {
         let setup = setup("s".to_owned());
-        self.parts().registry.snapshot().rules(&setup.organization, &setup.agent).unwrap()
+        self.services().registry.snapshot().rules(&setup.organization, &setup.agent).unwrap()
     }
 
     pub fn charge(&self, checked: Checked<Component>) -> Admitted<Component> {
         let organization = setup("s".to_owned()).organization;
         let consumer = Consumer::without_session(&organization);
-        self.parts().ledger.charge(consumer, checked, ChargeTime::at(now_ms())).unwrap()
+        self.services().ledger.charge(consumer, checked, ChargeTime::at(now_ms())).unwrap()
     }
 
     pub fn syncs_per_call(&self) -> f64 {
-        let counts = self.0.parts().audit.counts();
+        let counts = self.0.services().audit.counts();
         counts.syncs as f64 / (counts.records as f64 / 2.0)
     }
 }

@@ -12,7 +12,6 @@
 //! - `-- fleet`: decisions, changes, memory and broker with 10,000 tools and 100,000 agents
 //! - `-- functions`: the same call of a component without the plugin contract, beside one with it
 //! - `-- quotas`: what ten quotas add to a decision
-//! - `-- sealing`: the same call with and without arguments that are encrypted in the audit log
 //! - `-- shell`: `ls | wc -l` in the built-in shell, beside a bubblewrap process per call
 //! - `-- serve-echo`, `-- serve-bare`: serves (a) or (c) over HTTP, as floors for `http.sh`
 
@@ -21,6 +20,8 @@
 mod bare;
 mod fleet;
 mod floor;
+#[path = "../../src/local.rs"]
+mod local;
 mod local_dispatcher;
 mod knobs;
 mod shell;
@@ -66,9 +67,6 @@ fn main() {
     }
     if std::env::args().any(|argument| argument == "quotas") {
         return local_dispatcher::quotas();
-    }
-    if std::env::args().any(|argument| argument == "sealing") {
-        return sealing(&runtime, echo);
     }
     if std::env::args().any(|argument| argument == "shell") {
         return shell::print(&runtime);
@@ -154,29 +152,6 @@ fn functions(runtime: &tokio::runtime::Runtime, contract: &[u8], functions: &[u8
     row("plugin, everything on, 64 in flight", &bound);
     row("function, everything on, 64 in flight", &plain);
     println!("    function / plugin = {:.2}", plain.cpu_us / bound.cpu_us);
-}
-
-/// The same call with everything on, with and without arguments that are encrypted in the audit log (O3). The rounds alternate, so
-/// that other load on the machine meets both.
-fn sealing(runtime: &tokio::runtime::Runtime, echo: &[u8]) {
-    const CALLS: u64 = 20_000;
-    let [plain, sealed] =
-        [false, true].map(|seals| runtime.block_on(LocalDispatcher::with_sealing(echo, seals)));
-    let cpu_us = |local: &LocalDispatcher| {
-        let cpu = cpu_time();
-        runtime.block_on(local.calls(CALLS, 64));
-        micros(cpu_time() - cpu) / CALLS as f64
-    };
-    let mut rounds: Vec<(f64, f64)> = (0..=2 * ROUNDS).map(|_| (cpu_us(&plain), cpu_us(&sealed))).collect();
-    // The first round warms up.
-    rounds.remove(0);
-    rounds.sort_by(|one, other| (one.1 / one.0).total_cmp(&(other.1 / other.0)));
-    let (plain, sealed) = rounds[rounds.len() / 2];
-    println!(
-        "a call of {} bytes, 64 in flight: {plain:.1} µs of CPU, sealed {sealed:.1} µs",
-        ARGUMENTS.len()
-    );
-    println!("    sealed / plain = {:.3}", sealed / plain);
 }
 
 fn native(calls: u64) {

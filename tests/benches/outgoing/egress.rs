@@ -7,24 +7,24 @@ use serde_json::json;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
-use toolgate::audit::{Audit, AuditSettings};
-use toolgate::clock::now_ms;
-use toolgate::credentials::{
-    CredentialDocument, CredentialRequest, CredentialSettings, Credentials, NewCredential, RootKeySource,
-    token_client,
-};
-use toolgate::documents::{DocumentKey, Precondition};
-use toolgate::registry::Registry;
-use toolgate::store::Store;
 use toolgate_admission::{CallAccess, CredentialRights, Permitted};
 use toolgate_api::grant::{Capabilities, Grant};
 use toolgate_api::limits::{Limits, LimitsPatch};
 use toolgate_api::name::Name;
+use toolgate_audit::{Audit, AuditSettings};
+use toolgate_core::credentials::{
+    CredentialDocument, CredentialRequest, CredentialSettings, Credentials, NewCredential, RootKeySource,
+    token_client,
+};
+use toolgate_core::registry::Registry;
 use toolgate_sandbox::measure::Requests;
 use toolgate_sandbox::{
     BeforeEffect, CallContext, CallIdentity, EgressSettings, HostClient, HostClientSettings, Secret,
     Upstreams,
 };
+use toolgate_state::clock::now_ms;
+use toolgate_state::documents::{DocumentKey, Precondition};
+use toolgate_state::store::Store;
 use toolgate_tests::upstream::TLS_PORT;
 
 use super::server::{BOUND, HOST, Server, bytes_of, url};

@@ -5,8 +5,8 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use toolgate::plugins::digest_of;
-use toolgate::signing::{SigningKey, Statement};
+use toolgate_core::digest::digest_of;
+use toolgate_core::signing::{SigningKey, Statement};
 use toolgate_tests::daemon::Options;
 
 use super::*;

@@ -5,8 +5,8 @@ mod hostile;
 use std::net::{SocketAddr, TcpStream};
 use std::process::{Command, Stdio};
 
-use toolgate::signing::{SigningKey, Statement};
 use toolgate_admission::Digest;
+use toolgate_core::signing::{SigningKey, Statement};
 use toolgate_tests::daemon::{ProgramOutput, run_to_end};
 use toolgate_tests::process::{ServerProcess, find_installed, free_address};
 use toolgate_tests::upstream::{PLAIN_PORT, Piece, Upstream, answer};
@@ -125,7 +125,7 @@ fn call(daemon: &Daemon) -> Value {
 }
 
 fn digest(content: &[u8]) -> String {
-    Digest::from_sha256(toolgate::audit::sha256(content).0).to_string()
+    Digest::from_sha256(toolgate_audit::sha256(content).0).to_string()
 }
 
 /// A plugin whose version and result are `number`.

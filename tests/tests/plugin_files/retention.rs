@@ -5,7 +5,7 @@ use super::*;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use toolgate::plugins::BUILT_IN;
+use toolgate_built_in::BUILT_IN;
 
 fn names(folder: PathBuf) -> BTreeSet<String> {
     let files = fs::read_dir(folder).expect("a folder").map(|file| file.expect("a file").file_name());

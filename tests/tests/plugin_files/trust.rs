@@ -7,8 +7,8 @@ mod quarantine;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use tempfile::TempDir;
-use toolgate::plugins::digest_of;
-use toolgate::signing::{SigningKey, Statement};
+use toolgate_core::digest::digest_of;
+use toolgate_core::signing::{SigningKey, Statement};
 use toolgate_tests::Client;
 use toolgate_tests::shell::Shell;
 

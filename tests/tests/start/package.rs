@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use tempfile::TempDir;
-use toolgate::config::{Config, Overrides};
+use toolgate_state::config::{Config, Overrides};
 use toolgate_tests::daemon::Options;
 use toolgate_tests::{Daemon, Value};
 

@@ -81,6 +81,6 @@ fn schema_of(store: &Path) -> usize {
     let folder = tempfile::tempdir().expect("a folder");
     let copy = folder.path().join("copy.db");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    let schema = runtime.block_on(toolgate::store::copy_store(store, &copy)).expect("a copy");
+    let schema = runtime.block_on(toolgate_state::store::copy_store(store, &copy)).expect("a copy");
     usize::try_from(schema).expect("a number")
 }

@@ -7,7 +7,7 @@ mod segment_parser;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use toolgate::audit::{
+use toolgate_audit::{
     Anchor, AnchorSource, Recovery, StartError, VerifyReport, recover_folder, verify_folder,
 };
 

@@ -3,7 +3,7 @@
 use std::net::Ipv6Addr;
 use std::path::Path;
 
-use toolgate::config::Config;
+use toolgate_state::config::Config;
 
 use crate::error_format::assert_error_text;
 

@@ -3,7 +3,7 @@
 use ring::digest::{SHA256, digest};
 use ring::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
 use serde_json::{Map, Value};
-use toolgate::signing::{Envelope, PublicKey};
+use toolgate_core::signing::{Envelope, PublicKey};
 
 use crate::error_format::assert_error_text;
 use crate::strict;

@@ -1,6 +1,6 @@
 //! Tool output framed for a model.
 
-use toolgate::frame::tool_result;
+use toolgate_http::frame::tool_result;
 
 use crate::error_format::find_hidden;
 

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use toolgate_state::config::Config;
+
 use super::{pages, read_sources, split, workspace};
-use crate::config::Config;
 
 /// Tests of blocks in other languages: page, language, number of blocks, test.
 const TESTED: &[(&str, &str, usize, &str)] = &[

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use tokio::runtime::Runtime;
-use toolgate::registry::{Registry, Replacement};
 use toolgate_admission::{
     BrokerIndex, Descriptor, Digest, Intents, Plugin, SelectQuery, SessionFacts, ToolSet, callable, select,
 };
 use toolgate_api::limits::LimitsPatch;
 use toolgate_api::name::{Name, ToolId};
 use toolgate_api::policy::{AgentDocument, OrgDocument, PlatformDocument};
+use toolgate_core::registry::{Registry, Replacement};
 use toolgate_sandbox::Component;
 use toolgate_tests::sample_policy;
 

@@ -6,11 +6,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use toolgate::registry::{Registry, Replacement};
 use toolgate_admission::{Descriptor, Digest, Plugin};
 use toolgate_api::limits::LimitsPatch;
 use toolgate_api::name::Name;
 use toolgate_api::policy::{AgentDocument, OrgDocument, PlatformDocument};
+use toolgate_core::registry::{Registry, Replacement};
 use toolgate_sandbox::Component;
 
 /// Tools of each plugin; a fifth is read-only.

@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 use serde_json::Value;
 use serde_json::value::RawValue;
-use toolgate::audit::{
+use toolgate_audit::{
     AdminRecord, Audit, AuditSettings, CallIntent, CallOutcome, EffectRecord, Executed, Reason, Status,
     Usage, Verdict, sha256,
 };

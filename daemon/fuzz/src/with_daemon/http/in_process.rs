@@ -1,4 +1,4 @@
-//! A daemon in this process: the parts that `serve` wires, with state in a memory file system, and a pipe as the connection.
+//! A daemon in this process: the services of a start, with state in a memory file system, and a pipe as the connection.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -14,30 +14,17 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use toolgate::admin::{Admin, AdminParts};
-use toolgate::approvals::Approvals;
-use toolgate::audit::{Audit, AuditSettings};
-use toolgate::clock::now_ms;
-use toolgate::compile::{Compiler, WorkerCommand, WorkerLimits};
-use toolgate::config::Config;
-use toolgate::credentials::{CredentialSettings, Credentials, RootKeySource, token_client};
-use toolgate::custom::{CustomTools, Parts as CustomParts};
-use toolgate::dispatch::{Dispatcher, Parts};
-use toolgate::events::Events;
-use toolgate::http::listener::{Connections, ListenerSettings, connection};
-use toolgate::http::{App, AppParts, BodyMemory, Mcp, root_service};
-use toolgate::identity::Identity;
-use toolgate::plugins::{PluginParts, Plugins, Registries};
-use toolgate::registry::Registry;
-use toolgate::sessions::{AnswerSettings, Answers, Bounds, OrganizationBounds, Sessions};
-use toolgate::store::Store;
-use toolgate::webhooks::{GrantedHosts, WebhookParts, Webhooks};
-use toolgate_admission::{Descriptor, Ledger, QuotaCounters, Rates};
+use toolgate_admission::Descriptor;
 use toolgate_api::limits::LimitsPatch;
-use toolgate_sandbox::{
-    Component, EgressSettings, HostClient, HostClientSettings, PagemapScan, Queue, QueueSettings, Sandbox,
-    SandboxSettings, Upstreams, precompile,
-};
+use toolgate_core::plugins::Registries;
+use toolgate_core::restore::StartSettings;
+use toolgate_core::traces::Traces;
+use toolgate_http::connections::Connections;
+use toolgate_http::listener::{ListenerSettings, connection};
+use toolgate_http::{App, AppParts, BodyMemory, root_service};
+use toolgate_sandbox::{Component, PagemapScan, Sandbox, SandboxSettings, precompile};
+use toolgate_state::config::Config;
+use toolgate_state::store::DataFolder;
 
 use super::super::scratch;
 use super::requests::{self, ParsedInput};
@@ -61,6 +48,7 @@ pub struct InProcessDaemon {
     serve: Serving,
     /// The texts that replace the placeholders of an input.
     placeholders: BTreeMap<&'static str, String>,
+    _data: DataFolder,
     _folder: TempDir,
 }
 
@@ -77,7 +65,7 @@ impl InProcessDaemon {
     pub fn start() -> Self {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
         let folder = scratch::folder();
-        let (app, operator) = runtime.block_on(app(folder.path()));
+        let (app, data, operator) = runtime.block_on(app(folder.path()));
         let service = root_service(app);
         let settings = ListenerSettings {
             connections: 1_024,
@@ -94,7 +82,7 @@ impl InProcessDaemon {
                 connection(pipe, permit, service, settings, CancellationToken::new()).await;
             })
         });
-        let mut daemon = Self { runtime, serve, placeholders: BTreeMap::new(), _folder: folder };
+        let mut daemon = Self { runtime, serve, placeholders: BTreeMap::new(), _data: data, _folder: folder };
         daemon.create_fixtures(&operator);
         daemon
     }
@@ -180,61 +168,35 @@ fn request(method: &str, path: &str, token: &str, fields: &str, body: &str) -> S
     )
 }
 
-async fn app(folder: &Path) -> (App, String) {
-    let mut config = Config::default();
-    config.http.body_timeout_ms = u64::try_from(TIMEOUT.as_millis()).expect("small");
-    let store = Store::open(&folder.join("state.db")).await.expect("a store");
-    let settings = AuditSettings {
-        segment_bytes: 1024 * 1024,
-        reserve_bytes: 64 * 1024,
-        ..AuditSettings::new(folder.join("audit"))
-    };
-    let (audit, _) = Audit::start(&settings).await.expect("a log");
-    let identity = Identity::load(store.clone()).await.expect("tokens");
-    let token = folder.join("operator.token");
-    identity.make_first_token(&token, now_ms()).await.expect("a token");
-    let operator = std::fs::read_to_string(&token).expect("a token").trim().to_owned();
+/// Only operators can load plugins, and no input has an operator's token, so the worker program does not exist.
+async fn app(folder: &Path) -> (App, DataFolder, String) {
+    let folder = DataFolder::open(folder).expect("a data folder");
+    let config = config(&folder);
     let (sandbox, component) = SANDBOX.clone();
-    let registry = Registry::new(LimitsPatch::new());
+    let (traces, stop) = (Traces::default(), CancellationToken::new());
+    let start = StartSettings {
+        config: &config,
+        folder: &folder,
+        sandbox: &sandbox,
+        traces: &traces,
+        worker: Path::new("nothing"),
+        public_url: "http://localhost".to_owned(),
+        root_key_credential: None,
+        built_in: &[],
+    };
+    let (admin, _) = start.restore(|_, _| {}, &stop, &CancellationToken::new()).await.expect("services");
+    let operator = std::fs::read_to_string(folder.operator_token()).expect("a token").trim().to_owned();
     let description = sandbox.describe(&component, None).await.expect("a description");
     let descriptor = Descriptor::parse(&description).expect("a description");
-    registry.serve(LimitsPatch::new(), vec![Arc::new(plugin::plugin(descriptor, component))]);
-    let credentials = credentials(folder, &store, &registry, &audit).await;
-    let dispatcher = dispatcher(&registry, audit, &sandbox, &store, &credentials);
-    let plugins = plugins(folder, &registry, &store, &sandbox);
-    let sessions = sessions(folder);
-    let custom = CustomTools::new(CustomParts {
-        plugins: plugins.clone(),
-        registry: registry.clone(),
-        store: store.clone(),
-        dispatcher: dispatcher.clone(),
-        sessions: Arc::clone(&sessions),
-    });
-    let webhooks = Webhooks::new(WebhookParts {
-        store: store.clone(),
-        audit: dispatcher.parts().audit.clone(),
-        credentials: credentials.clone(),
-        http: HostClient::new(HostClientSettings::default()).expect("a client"),
-        hosts: GrantedHosts::default(),
-        base_url: "http://localhost".to_owned(),
-    });
-    let admin = Admin::new(AdminParts {
-        dispatcher,
-        identity: Arc::new(identity),
-        credentials,
-        plugins,
-        custom,
-        registry,
-        sessions,
-        store,
-        webhooks,
-    });
+    let plugin = Arc::new(plugin::plugin(descriptor, component));
+    admin.services().registry.serve(LimitsPatch::new(), vec![plugin]);
     let parts = AppParts {
         access_tokens: None,
         person_sign_in: None,
         registries: Registries::default(),
         organization_registries: None,
-        mcp: Mcp::new(&config, CancellationToken::new()),
+        pages: toolgate_console::PAGES,
+        stop,
         config,
         admin,
         serving: AtomicBool::new(true),
@@ -242,92 +204,16 @@ async fn app(folder: &Path) -> (App, String) {
         background: TaskTracker::new(),
         openapi: std::sync::OnceLock::new(),
     };
-    (App::new(parts), operator)
+    (App::new(parts), folder, operator)
 }
 
-async fn credentials(folder: &Path, store: &Store, registry: &Registry, audit: &Audit) -> Credentials {
-    let settings = CredentialSettings {
-        audit: audit.clone(),
-        source: RootKeySource::Generated(folder.join("root")),
-        http: token_client(HostClient::new(HostClientSettings::default()).expect("a client")),
-        references: None,
-        redirect_url: "http://localhost/v1/oauth/callback".to_owned(),
-        client_metadata_url: None,
-    };
-    Credentials::open(store.clone(), registry.clone(), settings, now_ms()).await.expect("secrets")
-}
-
-fn sessions(folder: &Path) -> Arc<Sessions> {
-    let organization = OrganizationBounds::NONE;
-    let bounds =
-        Bounds { rounds_per_turn: 100, rounds_per_session: 10_000, failures: 3, recent: 5, organization };
-    let kept_ms = 60_000;
-    let answers = AnswerSettings {
-        folder: create_folder(folder, "answers"),
-        key: [7; 32],
-        kept_ms,
-        file_kept_ms: kept_ms,
-        organization_bytes: 1 << 20,
-    };
-    let answers = Answers::start(answers).expect("a writer");
-    Arc::new(Sessions::new(&create_folder(folder, "workspaces"), answers, kept_ms, bounds))
-}
-
-fn dispatcher(
-    registry: &Registry,
-    audit: Audit,
-    sandbox: &Sandbox,
-    store: &Store,
-    credentials: &Credentials,
-) -> Dispatcher {
-    Dispatcher::new(Parts {
-        metrics: Default::default(),
-        log: Default::default(),
-        traces: Default::default(),
-        draw_key: Default::default(),
-        queue: Queue::new(QueueSettings {
-            running: 4,
-            running_per_organization: 3,
-            waiting_per_organization: 100,
-            waiting: 100,
-        }),
-        registry: registry.clone(),
-        audit,
-        sandbox: sandbox.clone(),
-        ledger: Ledger::new(Rates::UNLIMITED, QuotaCounters::default()),
-        upstreams: Upstreams::new(EgressSettings::default()),
-        credentials: credentials.clone(),
-        approvals: Approvals::new(store.clone(), 60_000),
-        events: Events::new(64),
-        store: store.clone(),
-        client_result_ms: 60_000,
-        detached: Default::default(),
-    })
-}
-
-/// Only operators can load plugins, and no input has an operator's token, so the worker program does not exist.
-fn plugins(folder: &Path, registry: &Registry, store: &Store, sandbox: &Sandbox) -> Plugins {
-    let command = WorkerCommand {
-        program: folder.join("nothing"),
-        limits: WorkerLimits { memory_bytes: 1, cpu_seconds: 1, wall_seconds: 1 },
-        concurrency: 1,
-        is_confined: true,
-    };
-    let compiler = Compiler::open(sandbox.clone(), &create_folder(folder, "cache"), &[3; 32], command)
-        .expect("a compiler");
-    Plugins::new(PluginParts {
-        sandbox: sandbox.clone(),
-        compiler,
-        registry: registry.clone(),
-        store: store.clone(),
-        folder: create_folder(folder, "components"),
-        limits: LimitsPatch::new(),
-        signatures: toolgate::config::Signatures::Optional,
-    })
-}
-
-fn create_folder(folder: &Path, name: &str) -> std::path::PathBuf {
-    let path = folder.join(name);
-    std::fs::create_dir(&path).expect("a folder");
-    path
+fn config(folder: &DataFolder) -> Config {
+    let mut config = Config { data: folder.path().to_owned(), ..Config::default() };
+    config.http.body_timeout_ms = u64::try_from(TIMEOUT.as_millis()).expect("small");
+    config.audit.segment_bytes = 1024 * 1024;
+    config.audit.reserve_bytes = 64 * 1024;
+    config.sandbox.instances = 4;
+    config.rates.calls_per_second = u64::MAX;
+    config.rates.burst = u64::MAX;
+    config
 }

@@ -1,0 +1,109 @@
+//! Aids to decide about a call, beside its bytes: the change of a file against the file as it is, the rule that asks in words,
+//! and what the call may use.
+
+use maud::{Markup, html};
+use serde_json::Value;
+use toolgate_admission::{Rules, SessionFacts, session_limits};
+use toolgate_api::explain::StepAnswer;
+use toolgate_api::limits::Limits;
+use toolgate_api::quota::Quota;
+use toolgate_core::admin::explain;
+use toolgate_http::files::read_text;
+use toolgate_http::state::App;
+use toolgate_sandbox::Component;
+use toolgate_state::store::ApprovalRow;
+
+use super::changes::difference;
+use super::elements::{bytes, duration, facts, number, short};
+use super::viewer::Viewer;
+
+/// The tool that replaces a whole file by its argument `content`.
+const WRITE: &str = "files/write";
+/// Longest file that is compared, in bytes.
+const FILE_BYTES: u64 = 64 * 1024;
+/// Quotas that are listed.
+const QUOTAS: usize = 10;
+
+/// Shows what a call would use and change. Approvers who may not read the session's files see no comparison with them.
+pub(super) async fn of_call(app: &App, viewer: &Viewer, row: &ApprovalRow) -> Markup {
+    let change = file_change(app, viewer, row).await.unwrap_or_default();
+    let rules = app.services().registry.snapshot().rules(&row.organization, &row.agent);
+    html! {
+        (change)
+        @if let Some(rules) = &rules {
+            (reasons(rules, row, viewer.caller.organization.is_none()))
+            (cost(rules, row).unwrap_or_default())
+        }
+    }
+}
+
+/// The rules that ask now, each with its reason.
+fn reasons(rules: &Rules<Component>, row: &ApprovalRow, sees_platform: bool) -> Markup {
+    let facts = SessionFacts { channel: row.channel.clone(), ..SessionFacts::default() };
+    let steps =
+        explain(rules, &facts, Some(&row.tool), sees_platform).tools.pop().and_then(|tool| tool.steps);
+    let steps = steps.unwrap_or_default();
+    let asking: Vec<_> = steps.iter().filter(|step| step.verdict == StepAnswer::NeedsApproval).collect();
+    html! {
+        @if !asking.is_empty() {
+            h2 { "Why it asks" }
+            ul {
+                @for step in asking {
+                    li {
+                        (step.layer) @if let Some(rule) = &step.rule { " · " (rule) }
+                        @if let Some(why) = &step.why { ": " (short(why)) }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The file that the call would replace, against its new content.
+async fn file_change(app: &App, viewer: &Viewer, row: &ApprovalRow) -> Option<Markup> {
+    if row.tool != WRITE {
+        return None;
+    }
+    let arguments: Value = serde_json::from_str(&row.arguments).ok()?;
+    let (path, content) = (arguments.get("path")?.as_str()?, arguments.get("content")?.as_str()?);
+    if arguments.get("encoding").is_some_and(|encoding| encoding != "text") {
+        return None;
+    }
+    let session = app.session_of(&viewer.caller, &row.session).await.ok()?;
+    let current = read_text(app, &session, path, FILE_BYTES).await?;
+    Some(html! {
+        h3 { "Against the file as it is now" }
+        p.quiet { "The file may change before the call runs." }
+        (difference(&current, content))
+    })
+}
+
+/// The most that the call may use, and the quotas of the organization that it counts against.
+fn cost(rules: &Rules<Component>, row: &ApprovalRow) -> Option<Markup> {
+    let tool = rules.catalogue.find(&row.tool)?;
+    let Limits { fuel, deadline_ms, memory_bytes, .. } = session_limits(rules);
+    let units = tool.descriptor().cost;
+    let quotas = rules.organization.document().quotas.iter().chain(rules.agent.document().quotas.iter());
+    let quotas: Vec<&Quota> = quotas.take(QUOTAS).collect();
+    Some(html! {
+        h2 { "What it would cost" }
+        (facts(&[
+            ("Cost", html! { (number(units)) " units, as the tool declares" }),
+            ("At most", html! {
+                (number(fuel)) " instructions, " (duration(deadline_ms.saturating_mul(1_000))) ", " (bytes(memory_bytes)) " of memory"
+            }),
+        ]))
+        @if !quotas.is_empty() {
+            p { "It counts against these quotas:" }
+            ul { @for quota in quotas { li { (quota_line(quota)) } } }
+        }
+    })
+}
+
+fn quota_line(quota: &Quota) -> Markup {
+    html! {
+        code { (short(quota.name.as_str())) } ": at most " (number(quota.amount)) " " (quota.measure.to_string())
+        @if let Some(seconds) = quota.seconds { " in " (number(seconds.into())) " seconds" }
+        @if quota.tools.is_some() { ", of some tools" }
+    }
+}

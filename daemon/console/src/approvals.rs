@@ -1,0 +1,489 @@
+//! The inbox of approvals, and the page that decides one (G11).
+
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use maud::{Markup, html};
+use serde::Deserialize;
+use toolgate_api::approval::{ApprovalState, ApprovalView};
+use toolgate_api::error::{CallError, ErrorType};
+use toolgate_api::name::Name;
+use toolgate_core::approvals;
+use toolgate_core::identity::{Access, Caller};
+use toolgate_http::documents::name;
+use toolgate_http::extract::{Path, Query};
+use toolgate_http::problem::Problem;
+use toolgate_http::state::App;
+use toolgate_state::clock::now_ms;
+use toolgate_state::store::{ApprovalFilter, ApprovalRow};
+use url::form_urlencoded::Serializer;
+
+use super::decisions::decision;
+use super::elements::{PAGE_BYTES, ROWS, badge, editable, filter, json, table};
+use super::form::{FormFields, SeeOther};
+use super::page::Page;
+use super::text::sentence;
+use super::text::{block, brief, cut, is_shown_whole, time, visible_text};
+use super::viewer::Viewer;
+use super::{Console, approval_aids, changes};
+
+/// Longest start of the arguments in a row, in characters.
+const START_CHARS: usize = 160;
+/// Columns of the inbox.
+const HEADINGS: [&str; 6] = ["Tool", "Agent", "Arguments", "Asked", "Expires", "State"];
+/// Approvals that are counted at most.
+const COUNTED: u64 = 100;
+
+/// Query parameters of the inbox.
+#[derive(Clone, Default, Deserialize)]
+pub(super) struct InboxQuery {
+    #[serde(default)]
+    state: String,
+    #[serde(default)]
+    organization: String,
+    #[serde(default)]
+    cursor: String,
+}
+
+/// The filters of an inbox, as its viewer may use them.
+pub(super) struct ScopedInbox {
+    query: InboxQuery,
+    /// None for every organization.
+    organization: Option<Name>,
+    state: Option<ApprovalState>,
+}
+
+/// A page of approvals.
+pub(super) struct InboxPage {
+    query: InboxQuery,
+    rows: Vec<ApprovalRow>,
+    next: Option<String>,
+    now_ms: u64,
+}
+
+/// A page of approvals, those that wait first.
+pub(super) async fn inbox(
+    State(app): State<App>,
+    viewer: Viewer,
+    Query(query): Query<InboxQuery>,
+) -> Result<Page, Problem> {
+    let scoped = query.clone().check_scope(&app, &viewer.caller)?;
+    let list = render_list(&load(&app, &scoped).await?);
+    // A later page does not change under its reader.
+    let address = |part: &str| {
+        query.cursor.is_empty().then(|| format!("/console/approvals/{part}?{}", query.encode(None)))
+    };
+    Ok(Page::new(
+        "Approvals",
+        html! {
+            (filters(&query, viewer.caller.organization.is_none()))
+            div data-live=[address("live/fragment")] data-refresh=[address("fragment")] data-order="oldest" { (list) }
+            div data-notify {}
+        },
+    ))
+}
+
+/// The rows of the first page, for a script without a stream.
+pub(super) async fn fragment(
+    State(app): State<App>,
+    viewer: Viewer,
+    console: Console,
+    Query(query): Query<InboxQuery>,
+) -> Result<Page, Problem> {
+    let key = format!("approvals {} {}", scope(&viewer), query.encode(Some(&query.cursor)));
+    let scoped = query.check_scope(&app, &viewer.caller)?;
+    let rendering = async { Ok(render_list(&load(&app, &scoped).await?)) };
+    Ok(Page::fragment(console.rendered.get(key, rendering).await?))
+}
+
+/// The number of approvals that wait, for the navigation.
+pub(super) async fn count(State(app): State<App>, viewer: Viewer, console: Console) -> Result<Page, Problem> {
+    viewer.caller.may(Access::Decide)?;
+    let key = format!("count {}", scope(&viewer));
+    let counting = open_count(&app, viewer.caller.organization.as_ref());
+    Ok(Page::fragment(console.rendered.get(key, counting).await?))
+}
+
+/// The number of approvals that wait, of one organization or of all; nothing where there are none.
+pub(super) async fn open_count(app: &App, organization: Option<&Name>) -> Result<Markup, Problem> {
+    let waiting = app.services().store.count_open_approvals(organization, now_ms(), COUNTED).await;
+    let waiting = waiting?;
+    let shown = if waiting < COUNTED { waiting.to_string() } else { format!("{}+", COUNTED - 1) };
+    Ok(html! {
+        @if waiting > 0 { " " span .count data-count=(waiting) { (shown) span .unseen { " waiting" } } }
+    })
+}
+
+/// The organization whose approvals the viewer sees; none for all.
+fn scope(viewer: &Viewer) -> &str {
+    viewer.caller.organization.as_ref().map_or("", |organization| organization.as_str())
+}
+
+/// One approval, with the forms that decide it.
+pub(super) async fn page(
+    State(app): State<App>,
+    viewer: Viewer,
+    Path(id): Path<String>,
+) -> Result<Page, Problem> {
+    let row = find(&app, &viewer, &id).await?;
+    one(&app, &viewer, row, &FormFields::default(), None).await
+}
+
+/// Decides an approval. A refusal is shown on its page, with what was written.
+pub(super) async fn decide(
+    State(app): State<App>,
+    viewer: Viewer,
+    Path(id): Path<String>,
+    fields: FormFields,
+) -> Result<Response, Problem> {
+    let bound = find(&app, &viewer, &id).await?.arguments;
+    let decided = match decision(&fields, &bound, now_ms()) {
+        Ok(request) => app.admin().decide_approval(viewer.actor(), &id, request).await,
+        Err(error) => Err(error),
+    };
+    let Err(error) = decided else {
+        return Ok(SeeOther::to(&format!("/console/approvals/{id}")).into_response());
+    };
+    let row = find(&app, &viewer, &id).await?;
+    Ok(one(&app, &viewer, row, &fields, Some(&error)).await?.with_status_of(&error).into_response())
+}
+
+impl InboxQuery {
+    /// The asked state; those that wait, if none is named.
+    fn state(&self) -> Result<Option<ApprovalState>, Problem> {
+        match self.state.as_str() {
+            "" => Ok(Some(ApprovalState::Pending)),
+            "all" => Ok(None),
+            other => ApprovalState::parse(other).map(Some).ok_or_else(|| {
+                let hint = "choose a state of the list";
+                Problem::new(ErrorType::InvalidRequest, "`state` is not a state of approvals", hint)
+            }),
+        }
+    }
+
+    /// The cursor, if there is one.
+    pub(super) fn cursor(&self) -> Option<&str> {
+        Some(self.cursor.as_str()).filter(|cursor| !cursor.is_empty())
+    }
+
+    /// The filters of the first page.
+    pub(super) fn without_cursor(self) -> Self {
+        Self { cursor: String::new(), ..self }
+    }
+
+    /// Checks that the caller may see these approvals.
+    pub(super) fn check_scope(self, app: &App, caller: &Caller) -> Result<ScopedInbox, Problem> {
+        caller.may(Access::Decide)?;
+        let asked = Some(self.organization.as_str()).filter(|text| !text.is_empty()).map(name).transpose()?;
+        if let Some(organization) = &asked {
+            app.admin().expect_decides(caller, organization)?;
+        }
+        let organization = asked.or_else(|| caller.organization.clone());
+        Ok(ScopedInbox { state: self.state()?, organization, query: self })
+    }
+
+    fn encode(&self, cursor: Option<&str>) -> String {
+        let mut query = Serializer::new(String::new());
+        for (key, value) in [("state", self.state.as_str()), ("organization", &self.organization)] {
+            if !value.is_empty() {
+                query.append_pair(key, value);
+            }
+        }
+        if let Some(cursor) = cursor {
+            query.append_pair("cursor", cursor);
+        }
+        query.finish()
+    }
+}
+
+async fn find(app: &App, viewer: &Viewer, id: &str) -> Result<ApprovalRow, Problem> {
+    viewer.caller.may(Access::Decide)?;
+    let found = app.services().store.approval(id, viewer.caller.organization.as_ref()).await;
+    Ok(found?)
+}
+
+/// Reads a page of approvals, the oldest first.
+pub(super) async fn load(app: &App, inbox: &ScopedInbox) -> Result<InboxPage, Problem> {
+    let ScopedInbox { query, organization, state } = inbox;
+    let store = &app.services().store;
+    // One more than is shown, so that a cut start says so.
+    let filter = ApprovalFilter { organization: organization.as_ref(), state: *state, after: query.cursor() };
+    let found = store.inbox_approvals(filter, ROWS + 1, START_CHARS + 1).await;
+    let mut rows = found?;
+    let has_more = rows.len() > ROWS as usize;
+    rows.truncate(ROWS as usize);
+    let next = rows.last().filter(|_| has_more).map(|row| row.id.clone());
+    Ok(InboxPage { query: query.clone(), rows, next, now_ms: now_ms() })
+}
+
+/// The table of a page of approvals, with the link to the next one.
+pub(super) fn render_list(page: &InboxPage) -> Markup {
+    let rows = html! { @for row in &page.rows { (row_of(row, page.now_ms)) } };
+    html! {
+        @if page.rows.is_empty() { (empty(&page.query)) }
+        @else { (table("Approvals, the oldest first", &HEADINGS, &rows)) }
+        @if let Some(next) = &page.next {
+            p { a href={ "/console/approvals?" (page.query.encode(Some(next))) } { "Next page" } }
+        }
+    }
+}
+
+/// The rows of a page, each with its id.
+pub(super) fn render_rows(page: &InboxPage) -> Vec<(String, String)> {
+    page.rows.iter().map(|row| (row.id.clone(), row_of(row, page.now_ms).0)).collect()
+}
+
+fn empty(query: &InboxQuery) -> Markup {
+    html! {
+        div .empty {
+            @if query.state.is_empty() {
+                p { strong { "No call waits for approval." } }
+                p {
+                    "Calls of an agent with the autonomy " code { "supervised" }
+                    " wait here. A policy can ask for single tools, too: "
+                    code { "toolgate policy put ORGANIZATION FILE" } "."
+                }
+            } @else {
+                p { strong { "No approval matches." } }
+                p { a href="/console/approvals" { "Show those that wait" } }
+            }
+        }
+    }
+}
+
+fn filters(query: &InboxQuery, is_of_platform: bool) -> Markup {
+    let states = ApprovalState::ALL.iter().filter(|state| **state != ApprovalState::Pending);
+    html! {
+        form .filters method="get" action="/console/approvals" {
+            div {
+                label for="state" { "State" }
+                select #state name="state" {
+                    option value="" { "pending" }
+                    @for state in states {
+                        option value=(state.as_str()) selected[state.as_str() == query.state] { (state.as_str()) }
+                    }
+                    option value="all" selected[query.state == "all"] { "all" }
+                }
+            }
+            @if is_of_platform { (filter("organization", "Organization", Some(&query.organization))) }
+            button type="submit" { "Show" }
+        }
+    }
+}
+
+fn row_of(row: &ApprovalRow, now_ms: u64) -> Markup {
+    html! {
+        tr data-row=(row.id) {
+            th scope="row" { a href={ "/console/approvals/" (row.id) } { (row.tool) } }
+            td { (row.organization) "/" (row.agent) }
+            td .wide { code { (cut(&row.arguments, START_CHARS)) } }
+            td { (time(row.created_ms)) }
+            td { (time(row.expires_ms)) }
+            td { (state(approvals::shown_state(row, now_ms))) }
+        }
+    }
+}
+
+fn state(state: ApprovalState) -> Markup {
+    let tone = match state {
+        ApprovalState::Pending => "warn",
+        ApprovalState::Approved | ApprovalState::Used => "good",
+        ApprovalState::Denied | ApprovalState::Void | ApprovalState::Expired => "bad",
+    };
+    badge(tone, state.as_str())
+}
+
+/// Lays out an approval: the refusal of a decision, the decision, the call, and the forms.
+async fn one(
+    app: &App,
+    viewer: &Viewer,
+    row: ApprovalRow,
+    fields: &FormFields,
+    error: Option<&CallError>,
+) -> Result<Page, Problem> {
+    let own = &*viewer.caller.token_id;
+    let is_own = row.opened_by == own || row.asked_by == own;
+    let aids = match approvals::shown_state(&row, now_ms()) {
+        ApprovalState::Pending => approval_aids::of_call(app, viewer, &row).await,
+        _ => html! {},
+    };
+    let view = approvals::view(row, now_ms())?;
+    let is_pending = view.state == ApprovalState::Pending;
+    Ok(Page::new(
+        format!("Approval of {}", view.tool),
+        html! {
+            @if let Some(error) = error { (refusal(&view, error)) }
+            (details(&view))
+            (aids)
+            @if is_pending && is_own {
+                div .notice {
+                    p { "Your token opened this session, or made this call. Somebody else decides about it." }
+                }
+            } @else if is_pending {
+                (forms(viewer, &view, fields))
+            }
+            p { a href="/console/approvals" { "All approvals that wait" } }
+        },
+    ))
+}
+
+/// Why a decision was refused. The second of two people is told who decided.
+fn refusal(view: &ApprovalView, error: &CallError) -> Markup {
+    html! {
+        div .notice.error role="alert" {
+            @if let (ErrorType::Conflict, Some(by), Some(at)) = (error.error_type, &view.decided_by, view.decided_at) {
+                p {
+                    strong { "Already decided: " (view.state.as_str()) " by " code { (visible_text(by)) } " at " (time(at)) "." }
+                }
+                p { "Your decision was not stored." }
+            } @else {
+                p { strong { (sentence(&visible_text(&error.message))) "." } }
+                p { (sentence(&visible_text(&error.hint))) "." }
+            }
+            p .quiet { "Code " code { (error.error_type.as_str()) } }
+        }
+    }
+}
+
+/// The call with everything that its approval is bound to, and the decision.
+pub(super) fn details(view: &ApprovalView) -> Markup {
+    let people = [("User", &view.user), ("Conversation", &view.conversation), ("Channel", &view.channel)];
+    html! {
+        @if view.decided_at.is_some() { (decision_made(view)) }
+        dl {
+            dt { "State" } dd { (state(view.state)) }
+            dt { "Tool" } dd { code { (view.tool) } }
+            dt { "Agent" } dd { (view.organization) "/" (view.agent) }
+            @for (label, value) in people {
+                @if let Some(value) = value { dt { (label) } dd { (visible_text(value)) } }
+            }
+            dt { "Asked by token" } dd { code { (view.asked_by) } }
+            dt { "Asked" } dd { (time(view.created_at)) }
+            dt { "Expires" } dd { (time(view.expires_at)) }
+        }
+        h2 { "Arguments" }
+        (arguments(view.arguments.get(), &view.id))
+        (changes::of_files(view.arguments.get()))
+        h2 { "Rules that ask" }
+        p { "A change of these rules, the plugin or the session makes the approval void." }
+        (json(&view.rules, PAGE_BYTES))
+        details {
+            summary { "Plugin, session and call" }
+            dl {
+                dt { "Plugin version" } dd { (visible_text(&view.plugin_version)) }
+                dt { "Plugin digest" } dd { code { (view.plugin_digest) } }
+                dt { "Session" } dd { code { (view.session) } }
+                dt { "Call" } dd { code { (visible_text(&view.call)) } }
+                dt { "Approval" } dd { code { (view.id) } }
+            }
+        }
+    }
+}
+
+fn arguments(text: &str, id: &str) -> Markup {
+    html! {
+        p { "The call runs with exactly these bytes. Invisible characters are written as " code { "\\u{…}" } "." }
+        @if !is_shown_whole(text) {
+            div .notice.warn {
+                p { "This page does not show all of the " (text.len()) " bytes, so the call can only be denied here. "
+                    code { "toolgate approval show " (id) } " shows all of them, and "
+                    code { "toolgate approval approve " (id) } " approves them." }
+            }
+        }
+        (block(text))
+    }
+}
+
+fn decision_made(view: &ApprovalView) -> Markup {
+    html! {
+        div .notice {
+            p {
+                strong { (sentence(view.state.as_str())) }
+                @if let Some(by) = &view.decided_by { ": decided by " code { (visible_text(by)) } }
+                @if let Some(at) = view.decided_at { " at " (time(at)) }
+                "."
+            }
+            @if let Some(reason) = &view.reason { p .data { "Reason: " (visible_text(reason)) } }
+            @if view.state == ApprovalState::Approved { p { "Calls left: " (view.uses_left) } }
+            @if let Some(constraints) = &view.constraints {
+                p { "These places may vary:" } (block(constraints.get()))
+            }
+            @if let Some(instead) = &view.arguments_instead {
+                p { "The call runs with other arguments:" } (block(instead.get()))
+            }
+        }
+    }
+}
+
+fn forms(viewer: &Viewer, view: &ApprovalView, fields: &FormFields) -> Markup {
+    let address = format!("/console/approvals/{}", view.id);
+    let kind = fields.text("form");
+    let bound = view.arguments.get();
+    let instead = if kind == "instead" { fields.text("arguments_instead") } else { bound };
+    html! {
+        h2 { "Decision" }
+        form method="post" action=(address) {
+            (viewer.csrf_field())
+            (decision_fields(fields, bound))
+        }
+        @if is_shown_whole(bound) { (other_forms(viewer, &address, fields, instead)) }
+    }
+}
+
+/// The forms that approve more calls, and other arguments.
+fn other_forms(viewer: &Viewer, address: &str, fields: &FormFields, instead: &str) -> Markup {
+    let kind = fields.text("form");
+    let pointers = r#"{"/amount": {"type": "integer", "maximum": 100}}"#;
+    html! {
+        details open[kind == "shape"] {
+            summary { "Approve more calls of this shape" }
+            form method="post" action=(address) {
+                (viewer.csrf_field())
+                input type="hidden" name="form" value="shape";
+                label for="uses" { "Calls" }
+                input #uses type="number" name="uses" min="1" max="1000" value=(fields.text("uses"));
+                label for="minutes" { "For how many minutes" }
+                input #minutes type="number" name="minutes" min="1" value=(fields.text("minutes"));
+                label for="until" { "Or until" }
+                input #until type="datetime-local" name="until" value=(brief(fields.text("until"))) aria-describedby="until-hint";
+                p .hint #until-hint { "In UTC. Both empty: as long as an approval lasts here." }
+                label for="arguments" { "Places of the arguments that may vary" }
+                textarea #arguments name="arguments" spellcheck="false" aria-describedby="arguments-hint" {
+                    (fields.text("arguments"))
+                }
+                p .hint #arguments-hint {
+                    "JSON pointers, each with a schema or a value: " code { (pointers) } ". Empty: the same arguments only."
+                }
+                button type="submit" name="decision" value="approve" { "Approve these calls" }
+            }
+        }
+        details open[kind == "instead"] {
+            summary { "Approve with other arguments" }
+            form method="post" action=(address) {
+                (viewer.csrf_field())
+                input type="hidden" name="form" value="instead";
+                label for="instead" { "Arguments" }
+                textarea #instead name="arguments_instead" rows="12" spellcheck="false" aria-describedby="instead-hint" {
+                    (editable(instead))
+                }
+                p .hint #instead-hint {
+                    "The call runs once with these. The tool's schema is checked first, and the model is told."
+                }
+                button type="submit" name="decision" value="approve" { "Approve with these arguments" }
+            }
+        }
+    }
+}
+
+/// The reason with both buttons; without that of an approval where the page cuts the bound arguments. Enter in the reason
+/// sends nothing, as it is a text area.
+pub(super) fn decision_fields(fields: &FormFields, bound: &str) -> Markup {
+    html! {
+        label for="reason" { "Reason" }
+        textarea #reason .short name="reason" rows="3" maxlength="1000" aria-describedby="reason-hint" {
+            (fields.text("reason"))
+        }
+        p .hint #reason-hint { "The model is told the reason of a denial." }
+        @if is_shown_whole(bound) { button type="submit" name="decision" value="approve" { "Approve this call" } }
+        button .danger type="submit" name="decision" value="deny" { "Deny" }
+    }
+}

@@ -1,0 +1,344 @@
+//! Elements of pages: texts of tenants and models, times, amounts, tables and filters.
+//!
+//! INVARIANT: each text that a tenant, a plugin, an upstream or a model can bring passes [`short`], [`whole`] or [`block`], which write
+//! hidden characters out; maud escapes the markup.
+
+use std::fmt::Write as _;
+
+use axum::extract::{FromRequestParts, Query};
+use axum::http::Uri;
+use axum::http::request::Parts;
+use maud::{Markup, html};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
+use toolgate_api::document::DocumentWarning;
+use toolgate_api::error::{CallError, ErrorType};
+use toolgate_api::explain::ToolVerdict;
+use toolgate_api::text::{escape_for_display, is_hidden};
+use toolgate_http::problem::Problem;
+use toolgate_http::state::App;
+
+use super::text::sentence;
+pub(super) use super::text::time;
+use super::text::visible_text;
+
+/// Longest text in a cell of a table, in characters.
+const CELL_CHARS: usize = 200;
+/// Longest text on a page of a list, in bytes.
+pub const LIST_BYTES: usize = 4 * 1024;
+/// Longest text on a page of one thing, in bytes.
+pub const PAGE_BYTES: usize = 64 * 1024;
+/// Rows of a page.
+pub const ROWS: u32 = 100;
+
+/// Characters of a path segment or a query value that stay as they are.
+const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// A text on one line, with hidden characters written out.
+pub fn short(text: &str) -> String {
+    escape_for_display(text, CELL_CHARS)
+}
+
+/// A text on one line that is never cut, with hidden characters written out: what a person accepts is shown whole.
+pub fn whole(text: &str) -> String {
+    escape_for_display(text, usize::MAX)
+}
+
+/// A text of many lines, cut to `most_bytes`.
+pub fn block(text: &str, most_bytes: usize) -> Markup {
+    let kept = &text[..text.floor_char_boundary(most_bytes)];
+    html! {
+        pre tabindex="0" { (visible_text(kept)) }
+        @if kept.len() < text.len() {
+            p.quiet { "The text is cut: " (text.len() - kept.len()) " bytes more." }
+        }
+    }
+}
+
+/// A JSON value with indented lines.
+pub fn json(value: &RawValue, most_bytes: usize) -> Markup {
+    let parsed: Result<serde_json::Value, _> = serde_json::from_str(value.get());
+    let text = parsed.and_then(|value| serde_json::to_string_pretty(&value));
+    block(text.as_deref().unwrap_or(value.get()), most_bytes)
+}
+
+/// JSON text in a field. Hidden characters are written as escapes, which mean the same in a string.
+pub fn editable(json: &str) -> String {
+    let mut text = String::with_capacity(json.len());
+    for letter in json.chars() {
+        if letter == '\r' || !is_hidden(letter) {
+            text.push(letter);
+            continue;
+        }
+        for unit in letter.encode_utf16(&mut [0; 2]) {
+            // A String takes all that is written.
+            let _ = write!(text, "\\u{unit:04x}");
+        }
+    }
+    text
+}
+
+/// A path segment or query value, percent-encoded.
+pub fn percent_encode(text: &str) -> String {
+    utf8_percent_encode(text, UNRESERVED).to_string()
+}
+
+/// A point in time, or a word in its place.
+pub fn time_or(at_ms: Option<u64>, word: &str) -> Markup {
+    at_ms.map_or_else(|| html! { (word) }, time)
+}
+
+/// A number with its thousands apart.
+pub fn number(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// An amount of bytes.
+pub fn bytes(bytes: u64) -> String {
+    const UNITS: [(u64, &str); 3] = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+    let unit = UNITS.iter().find(|(size, _)| bytes >= *size);
+    unit.map_or_else(|| format!("{bytes} B"), |(size, unit)| tenths(bytes, *size, unit))
+}
+
+/// A duration of microseconds.
+pub fn duration(us: u64) -> String {
+    const UNITS: [(u64, &str); 3] = [(60_000_000, "min"), (1_000_000, "s"), (1_000, "ms")];
+    let unit = UNITS.iter().find(|(size, _)| us >= *size);
+    unit.map_or_else(|| format!("{us} µs"), |(size, unit)| tenths(us, *size, unit))
+}
+
+fn tenths(amount: u64, unit: u64, name: &str) -> String {
+    format!("{}.{} {name}", amount / unit, amount % unit * 10 / unit)
+}
+
+/// The first digits of a digest, with all of them as the title.
+pub fn digest(digest: &str) -> Markup {
+    let start: String = digest.trim_start_matches("sha256:").chars().take(12).collect();
+    html! { code title=(short(digest)) { (short(&start)) } }
+}
+
+/// A table that scrolls by itself on narrow screens. `label` names it for screen readers. A heading is aligned as the cells of
+/// its column are.
+pub fn table(label: &str, headings: &[&str], rows: &Markup) -> Markup {
+    let numbers = number_columns(&rows.0);
+    let headings = headings.iter().enumerate();
+    let headings =
+        headings.map(|(at, heading)| (heading, numbers.get(at).is_some_and(|is_number| *is_number)));
+    html! {
+        div.table role="region" aria-label=(label) tabindex="0" {
+            table {
+                thead { tr { @for (heading, is_number) in headings { th class=[is_number.then_some("number")] scope="col" { (heading) } } } }
+                tbody { (rows) }
+            }
+        }
+    }
+}
+
+/// Whether each cell of the first row is a number, by the class that the row gives it.
+fn number_columns(rows: &str) -> Vec<bool> {
+    let row = rows.split("</tr>").next().unwrap_or_default();
+    let tags = row.split('<').filter_map(|part| part.split('>').next());
+    let cells = tags.filter(|tag| matches!(tag.split(' ').next(), Some("td" | "th")));
+    cells.map(|tag| tag.contains("class=\"number")).collect()
+}
+
+/// Pairs of a term and its value.
+pub fn facts(pairs: &[(&str, Markup)]) -> Markup {
+    html! { dl { @for (term, value) in pairs { dt { (term) } dd { (value) } } } }
+}
+
+/// A word with a colour: `good`, `warn`, `bad`, or none.
+pub fn badge(tone: &str, word: &str) -> Markup {
+    html! { span class=(format!("state {tone}")) { (short(word)) } }
+}
+
+/// The verdict on a tool in words.
+pub fn verdict(verdict: ToolVerdict) -> Markup {
+    match verdict {
+        ToolVerdict::Allowed => badge("good", "allowed"),
+        ToolVerdict::NeedsApproval => badge("warn", "asks a person"),
+        ToolVerdict::Refused => badge("bad", "refused"),
+    }
+}
+
+/// Why a form was refused, with the way out.
+pub fn notice(error: &CallError) -> Markup {
+    html! {
+        div.notice.error role="alert" {
+            p { strong { (sentence(&short(&error.message))) "." } }
+            @if !error.hint.is_empty() { p { (sentence(&short(&error.hint))) "." } }
+            p.quiet { "Code " code { (error.error_type) } }
+        }
+    }
+}
+
+/// The note of a list without entries, which says what to do first.
+pub fn empty(what: &str, first: &str, command: Option<&str>) -> Markup {
+    html! {
+        div.empty {
+            p { (what) " " (first) }
+            @if let Some(command) = command { pre tabindex="0" { code { (command) } } }
+        }
+    }
+}
+
+/// The link to the next page: the same address with another cursor.
+pub fn next_page(uri: &Uri, cursor: Option<&str>) -> Markup {
+    let Some(cursor) = cursor else { return html! {} };
+    let mut address = format!("{}?", uri.path());
+    for pair in pairs(uri).filter(|pair| !pair.starts_with("cursor=")) {
+        address.push_str(pair);
+        address.push('&');
+    }
+    // A String takes all that is written.
+    let _ = write!(address, "cursor={}", percent_encode(cursor));
+    html! { nav aria-label="More" { a.button rel="next" href=(address) { "Next page" } } }
+}
+
+/// A field of a filter form.
+pub fn filter(name: &str, label: &str, value: Option<&str>) -> Markup {
+    html! {
+        div {
+            label for=(name) { (label) }
+            input id=(name) name=(name) value=(short(value.unwrap_or_default())) autocomplete="off";
+        }
+    }
+}
+
+/// A choice of a filter form. The first is any.
+pub fn choice(name: &str, label: &str, value: Option<&str>, options: &[&str]) -> Markup {
+    html! {
+        div {
+            label for=(name) { (label) }
+            select id=(name) name=(name) {
+                option value="" { "any" }
+                @for option in options { option value=(option) selected[Some(*option) == value] { (option) } }
+            }
+        }
+    }
+}
+
+/// The value of a query parameter, if there is one that is not empty.
+pub fn parameter(uri: &Uri, name: &str) -> Option<String> {
+    let pair = pairs(uri).find_map(|pair| pair.split_once('=').filter(|(key, _)| *key == name))?;
+    let text = pair.1.replace('+', " ");
+    percent_encoding::percent_decode_str(&text).decode_utf8().ok().map(|text| text.into_owned())
+}
+
+fn pairs(uri: &Uri) -> impl Iterator<Item = &str> {
+    uri.query().unwrap_or("").split('&').filter(|pair| !pair.is_empty() && !pair.ends_with('='))
+}
+
+/// The query parameters without the empty ones, which a form sends for its empty fields.
+pub struct Filters<T>(pub T);
+
+impl<T: DeserializeOwned> FromRequestParts<App> for Filters<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Problem> {
+        filters(&parts.uri)
+    }
+}
+
+fn filters<T: DeserializeOwned>(uri: &Uri) -> Result<Filters<T>, Problem> {
+    let query: Vec<&str> = pairs(uri).collect();
+    let refusal = |why: String| {
+        Problem::new(
+            ErrorType::InvalidRequest,
+            format!("a filter cannot be used: {}", short(&why)),
+            "correct the filter, or open the page without it",
+        )
+    };
+    let uri = Uri::try_from(format!("/?{}", query.join("&"))).map_err(|error| refusal(error.to_string()))?;
+    let Query(value) = Query::try_from_uri(&uri).map_err(|error| refusal(error.body_text()))?;
+    Ok(Filters(value))
+}
+
+/// Warnings with their places in a document.
+pub(super) fn warnings_list(warnings: &[DocumentWarning]) -> Markup {
+    html! {
+        ul {
+            @for warning in warnings.iter().take(ROWS as usize) {
+                li {
+                    (badge("warn", &warning.code)) " "
+                    @if !warning.path.is_empty() { code { (short(&warning.path)) } ": " }
+                    (super::text::cut(&warning.message, LIST_BYTES))
+                    @if let Some(nearest) = &warning.nearest { " Did you mean " code { (short(nearest)) } "?" }
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn o6_amounts_are_written_short() {
+        assert_eq!(number(0), "0");
+        assert_eq!(number(1_234_567), "1,234,567");
+        assert_eq!((bytes(1_023), bytes(1_536)), ("1023 B".to_owned(), "1.5 KiB".to_owned()));
+        assert_eq!((duration(999), duration(1_250)), ("999 µs".to_owned(), "1.2 ms".to_owned()));
+    }
+
+    #[test]
+    fn o6_the_heading_of_numbers_is_aligned_as_they_are() {
+        let rows = html! {
+            tr { th scope="row" { "a<td class=\"number\">" } td { time { "now" } } td.number { (7) } }
+            tr { th scope="row" { "b" } td.number { (7) } td { "x" } }
+        };
+        let shown = table("Things", &["Thing", "When", "Calls", "Rest"], &rows).into_string();
+        for heading in [
+            "<th scope=\"col\">Thing",
+            "<th scope=\"col\">When",
+            "<th class=\"number\" scope=\"col\">Calls",
+            "<th scope=\"col\">Rest",
+        ] {
+            assert!(shown.contains(heading), "no {heading}: {shown}");
+        }
+    }
+
+    #[test]
+    fn o6_texts_of_others_are_data_and_cut() {
+        let shown = block("<script>\u{202e}x", LIST_BYTES).into_string();
+        assert!(shown.contains("&lt;script&gt;\\u{202e}x"), "{shown}");
+        let shown = block(&"é".repeat(LIST_BYTES), LIST_BYTES).into_string();
+        assert!(shown.contains("The text is cut: 4096 bytes more."), "{}", shown.len());
+        assert_eq!(percent_encode("a/b?c=d&é"), "a%2Fb%3Fc%3Dd%26%C3%A9");
+    }
+
+    #[test]
+    fn o6_json_in_a_field_shows_hidden_characters_and_means_the_same() {
+        let json = "{\"a\": \"x\u{202e}\u{e0041}é\"}";
+        let shown = editable(json);
+        assert_eq!(shown, "{\"a\": \"x\\u202e\\udb40\\udc41é\"}");
+        let value = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
+        assert_eq!(value(&shown), value(json));
+    }
+
+    #[test]
+    fn o6_empty_filters_are_left_out_and_kept_ones_stay_on_the_next_page() {
+        #[derive(serde::Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Known {
+            agent: Option<String>,
+            limit: Option<u32>,
+        }
+        let uri = Uri::from_static("/console/calls?agent=&limit=5&cursor=9");
+        assert!(filters::<Known>(&uri).is_err(), "an unknown filter");
+        let known: Filters<Known> = filters(&Uri::from_static("/console/calls?agent=&limit=5")).unwrap();
+        assert_eq!((known.0.agent, known.0.limit), (None, Some(5)));
+        let link = next_page(&uri, Some("1 2")).into_string();
+        assert!(link.contains("/console/calls?limit=5&amp;cursor=1%202\""), "{link}");
+    }
+}

@@ -1,0 +1,303 @@
+//! Policies of the platform, organizations and agents: edited, and put in force after the page has shown what would change (G16).
+
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use maud::{Markup, html};
+use toolgate_api::document::DocumentWarning;
+use toolgate_api::error::{CallError, ErrorType};
+use toolgate_api::explain::ToolVerdict;
+use toolgate_api::name::Name;
+use toolgate_api::policy_diff::{AgentChange, Preview, ToolChange};
+use toolgate_core::admin::DocumentWrite;
+use toolgate_core::identity::Access;
+use toolgate_core::registry::RuleKey;
+use toolgate_http::documents::name;
+use toolgate_http::extract::Path;
+use toolgate_http::problem::Problem;
+use toolgate_http::state::App;
+use toolgate_state::documents::{DocumentKey, Precondition};
+
+use super::elements::warnings_list;
+use super::elements::{ROWS, editable, notice, number, short, table, verdict};
+use super::form::{FormFields, SeeOther};
+use super::page::Page;
+use super::viewer::Viewer;
+
+/// A document as the form has it.
+pub(super) struct Draft {
+    pub text: String,
+    /// The tag of the document that it replaces; empty for a new one.
+    pub revision: String,
+}
+
+impl Draft {
+    /// The text and revision of a form.
+    pub(super) fn of(form: &FormFields) -> Self {
+        Self { text: form.text("text").to_owned(), revision: form.text("revision").to_owned() }
+    }
+
+    /// The stored document; `start` where there is none.
+    pub(super) async fn load(app: &App, key: &DocumentKey, start: &str) -> Result<Self, Problem> {
+        let stored = app.services().store.find_document(key).await?;
+        Ok(match stored {
+            Some(stored) => Self { text: stored.body, revision: stored.revision.etag() },
+            None => Self { text: start.to_owned(), revision: String::new() },
+        })
+    }
+}
+
+/// The answer of the daemon to a draft.
+enum Answer {
+    None,
+    Preview(Preview),
+    Refused(CallError),
+}
+
+/// The policy of the platform.
+pub(super) async fn platform(State(app): State<App>, viewer: Viewer) -> Result<Page, Problem> {
+    edit(&app, &viewer, &RuleKey::Platform).await
+}
+
+/// The policy of an organization.
+pub(super) async fn organization(
+    State(app): State<App>,
+    viewer: Viewer,
+    Path(organization): Path<String>,
+) -> Result<Page, Problem> {
+    edit(&app, &viewer, &RuleKey::Policy(name(&organization)?)).await
+}
+
+/// The document of an agent.
+pub(super) async fn agent(
+    State(app): State<App>,
+    viewer: Viewer,
+    Path((organization, agent)): Path<(String, String)>,
+) -> Result<Page, Problem> {
+    edit(&app, &viewer, &RuleKey::Agent(name(&organization)?, name(&agent)?)).await
+}
+
+/// Previews the platform's policy, or puts it in force.
+pub(super) async fn put_platform(
+    State(app): State<App>,
+    viewer: Viewer,
+    form: FormFields,
+) -> Result<Response, Problem> {
+    act(&app, &viewer, RuleKey::Platform, &form).await
+}
+
+/// Previews an organization's policy, or puts it in force.
+pub(super) async fn put_organization(
+    State(app): State<App>,
+    viewer: Viewer,
+    Path(organization): Path<String>,
+    form: FormFields,
+) -> Result<Response, Problem> {
+    act(&app, &viewer, RuleKey::Policy(name(&organization)?), &form).await
+}
+
+/// Previews an agent's document, or puts it in force.
+pub(super) async fn put_agent(
+    State(app): State<App>,
+    viewer: Viewer,
+    Path((organization, agent)): Path<(String, String)>,
+    form: FormFields,
+) -> Result<Response, Problem> {
+    act(&app, &viewer, RuleKey::Agent(name(&organization)?, name(&agent)?), &form).await
+}
+
+async fn edit(app: &App, viewer: &Viewer, key: &RuleKey) -> Result<Page, Problem> {
+    let document = DocumentKey::from(key.clone());
+    match document.organization() {
+        Some(organization) => app.admin().expect_own(&viewer.caller, organization)?,
+        None => viewer.caller.may(Access::Operate)?,
+    }
+    let draft = Draft::load(app, &document, "{}").await?;
+    Ok(page(viewer, key, &draft, &Answer::None))
+}
+
+/// Whether a form only asks what a text would change.
+pub(super) fn is_preview(form: &FormFields) -> bool {
+    !matches!(form.text("act"), "put" | "delete")
+}
+
+async fn act(app: &App, viewer: &Viewer, key: RuleKey, form: &FormFields) -> Result<Response, Problem> {
+    let draft = Draft::of(form);
+    let answer = if is_preview(form) {
+        let preview = app.admin().preview(&viewer.caller, key.clone(), &draft.text).await;
+        preview.map_or_else(Answer::Refused, Answer::Preview)
+    } else {
+        match put(app, viewer, key.clone().into(), &draft).await {
+            Ok(()) => return Ok(SeeOther::to(&shown_at(&key)).into_response()),
+            Err(error) => Answer::Refused(error),
+        }
+    };
+    match answer {
+        Answer::Refused(error) if !can_be_corrected(error.error_type) => Err(error.into()),
+        Answer::Refused(ref error) => {
+            Ok(page(viewer, &key, &draft, &answer).with_status_of(error).into_response())
+        }
+        answer => Ok(page(viewer, &key, &draft, &answer).into_response()),
+    }
+}
+
+/// Whether the text is shown again with the error, so that nothing is lost.
+pub(super) fn can_be_corrected(error_type: ErrorType) -> bool {
+    !matches!(error_type, ErrorType::Forbidden | ErrorType::NotFound | ErrorType::Unauthenticated)
+}
+
+/// Puts a draft in force, if the document is still the one that it replaces.
+pub(super) async fn put(
+    app: &App,
+    viewer: &Viewer,
+    key: DocumentKey,
+    draft: &Draft,
+) -> Result<(), CallError> {
+    let precondition = match draft.revision.as_str() {
+        "" => Precondition::Absent,
+        tag => Precondition::from_headers(Some(tag), None)?,
+    };
+    let text = draft.text.clone();
+    let write = DocumentWrite { key, text, precondition, strict: false, dry_run: false };
+    app.admin().put_document(viewer.actor(), write).await?;
+    Ok(())
+}
+
+/// The address of the form.
+fn address(key: &RuleKey) -> String {
+    match key {
+        RuleKey::Platform => "/console/policies/platform".to_owned(),
+        RuleKey::Policy(organization) => format!("/console/policies/organizations/{organization}"),
+        RuleKey::Agent(organization, agent) => format!("/console/policies/agents/{organization}/{agent}"),
+    }
+}
+
+/// The page that shows the document in force.
+fn shown_at(key: &RuleKey) -> String {
+    match key {
+        RuleKey::Platform => address(key),
+        RuleKey::Policy(organization) => format!("/console/organizations/{organization}"),
+        RuleKey::Agent(organization, agent) => {
+            format!("/console/organizations/{organization}/agents/{agent}")
+        }
+    }
+}
+
+fn page(viewer: &Viewer, key: &RuleKey, draft: &Draft, answer: &Answer) -> Page {
+    let title = match key {
+        RuleKey::Platform => "Policy of the platform".to_owned(),
+        RuleKey::Policy(organization) => format!("Policy of {organization}"),
+        RuleKey::Agent(organization, agent) => format!("Document of {organization}/{agent}"),
+    };
+    let main = html! {
+        @match answer {
+            Answer::None => p { "Change the text, and look at what it would change before you put it in force." },
+            Answer::Refused(error) => (notice(error)),
+            Answer::Preview(preview) => {
+                (changes(preview))
+                @if is_refused(key, preview) { p { "Change the text, or the assertions. Then look again at what it would change." } }
+                @else { (confirmation(viewer, key, draft)) }
+            },
+        }
+        form method="post" action=(address(key)) {
+            (viewer.csrf_field())
+            input type="hidden" name="act" value="preview";
+            input type="hidden" name="revision" value=(draft.revision);
+            label for="text" { "Document, as JSON" }
+            textarea.tall id="text" name="text" spellcheck="false" rows="20" { "\n" (editable(&draft.text)) }
+            button { "Show what would change" }
+        }
+        @match key {
+            RuleKey::Platform => p { a href=(assertions_address(None)) { "Assertions of the platform" } },
+            RuleKey::Policy(organization) | RuleKey::Agent(organization, _) => {
+                p { a href=(assertions_address(Some(organization))) { "Assertions of " (organization) } }
+            },
+        }
+    };
+    Page::new(title, main)
+}
+
+/// Whether the daemon would refuse the draft for an assertion that it breaks. A change of the platform may break those of
+/// organizations.
+fn is_refused(key: &RuleKey, preview: &Preview) -> bool {
+    !matches!(key, RuleKey::Platform) && preview.warnings.iter().any(is_of_assertion)
+}
+
+fn is_of_assertion(warning: &DocumentWarning) -> bool {
+    warning.code.starts_with("ASSERTION_")
+}
+
+/// The assertions that a draft would break.
+fn broken_assertions(warnings: &[DocumentWarning]) -> Markup {
+    html! {
+        @if !warnings.is_empty() {
+            div.notice.error {
+                p { strong { "Assertions that would fail" } }
+                p { "The change is refused for an assertion of its holder or of the platform. An assertion of an organization refuses no change of the platform." }
+                (warnings_list(warnings))
+            }
+        }
+    }
+}
+
+/// The form that puts in force what was shown, and nothing else.
+fn confirmation(viewer: &Viewer, key: &RuleKey, draft: &Draft) -> Markup {
+    html! {
+        form method="post" action=(address(key)) {
+            (viewer.csrf_field())
+            input type="hidden" name="act" value="put";
+            input type="hidden" name="revision" value=(draft.revision);
+            textarea name="text" hidden { "\n" (editable(&draft.text)) }
+            button.danger { "Put it in force" }
+        }
+    }
+}
+
+fn changes(preview: &Preview) -> Markup {
+    let tools = preview.agents.iter().flat_map(|agent| agent.tools.iter().map(move |tool| (agent, tool)));
+    let rows = html! { @for (agent, tool) in tools.clone().take(ROWS as usize) { (change(agent, tool)) } };
+    let count = tools.count();
+    let (failing, others): (Vec<_>, Vec<_>) = preview.warnings.iter().cloned().partition(is_of_assertion);
+    html! {
+        h2 { "What would change" }
+        (broken_assertions(&failing))
+        @if !others.is_empty() { (warnings_list(&others)) }
+        @if preview.members.is_empty() { p { "The text says what the document in force says." } }
+        @else { p { "Changed members: " (toolgate_api::text::list(preview.members.iter().map(String::as_str), 50)) "." } }
+        @if count == 0 { p { "No agent gains or loses a tool." } }
+        @else { (table("Changes", &["Agent", "Tool", "Now", "Then", "Decided by", "Channels"], &rows)) }
+        @if count > ROWS as usize { p.quiet { (number(count as u64)) " changes in all." } }
+        @if !preview.complete { p.quiet { "There are too many agents and tools to compare them all." } }
+        p.quiet { (number(preview.unchanged as u64)) " agents keep what they have." }
+    }
+}
+
+fn change(agent: &AgentChange, tool: &ToolChange) -> Markup {
+    let class = match tool.after {
+        ToolVerdict::Allowed => "added",
+        ToolVerdict::NeedsApproval if tool.before == ToolVerdict::Refused => "added",
+        _ => "removed",
+    };
+    html! {
+        tr class=(class) {
+            th scope="row" { (short(&agent.agent)) }
+            td { code { (short(&tool.tool)) } }
+            td { (verdict(tool.before)) }
+            td { (verdict(tool.after)) }
+            td { (tool.layer) @if let Some(rule) = &tool.rule { " · " (rule) } }
+            td {
+                @match &tool.channels {
+                    Some(channels) => (toolgate_api::text::list(channels.iter().map(String::as_str), 10)),
+                    None => "all",
+                }
+            }
+        }
+    }
+}
+
+/// The address of the page of assertions.
+pub(super) fn assertions_address(organization: Option<&Name>) -> String {
+    match organization {
+        None => "/console/policies/platform/assertions".to_owned(),
+        Some(organization) => format!("/console/policies/organizations/{organization}/assertions"),
+    }
+}

@@ -1,0 +1,518 @@
+//! The linter behind `toolgate check` (T11): validates a plugin file against the contract. Each finding has a code, a JSON
+//! pointer, a message and a hint.
+//!
+//! Errors: a daemon would refuse the plugin, or an example fails. Warnings: the plugin could be better. The codes are
+//! stable; [`CODES`] lists them, and `docs/check.md` is generated from it.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use serde::Serialize;
+use serde_json::Value;
+use toolgate_admission::{Descriptor, Rules, ToolDescriptor};
+use toolgate_api::descriptor::{Example, LeftOut};
+use toolgate_api::error::{CallError, ErrorType};
+use toolgate_api::grant::{Capabilities, FilesystemAccess, RuntimeImport};
+use toolgate_api::limits::{Limits, LimitsPatch};
+use toolgate_api::read::ReadError;
+use toolgate_api::text::escape_for_display;
+use toolgate_sandbox::{Component, LogLevel};
+
+use super::example::{self, ExampleRunner, error_text, excerpt};
+use super::{CompileTools, LOCAL_ORGANIZATION, PluginHarness};
+
+/// A second seed that must give the same output, since calls in a daemon have random seeds.
+const SECOND_SEED: [u8; 32] = [1; 32];
+
+/// Longest excerpt of a log line in a finding, in characters.
+const LOG_LINE_CHARS: usize = 300;
+
+/// The severity of a finding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// A daemon refuses the plugin, or an example fails.
+    Error,
+    /// The plugin could be better.
+    Warning,
+}
+
+/// A kind of finding.
+#[derive(Clone, Copy, Debug)]
+pub struct FindingKind {
+    /// The stable code.
+    pub code: &'static str,
+    /// Its severity.
+    pub severity: Severity,
+    /// Its meaning, for the reference page.
+    pub meaning: &'static str,
+    /// How to fix it.
+    pub hint: &'static str,
+}
+
+macro_rules! codes {
+    ($($name:ident $severity:ident $meaning:literal $hint:literal;)*) => {
+        $(const $name: FindingKind =
+            FindingKind { code: stringify!($name), severity: Severity::$severity, meaning: $meaning, hint: $hint };)*
+        /// Every code, errors first.
+        pub const CODES: &[FindingKind] = &[$($name,)*];
+    };
+}
+
+codes! {
+    NOT_A_PLUGIN Error "the file is not a component that a daemon can load"
+        "build it for `wasm32-wasip2` with the SDK's `plugin!`, and give the whole file";
+    UNDECLARED_IMPORT Error "the component imports an interface whose capability it does not ask for"
+        "write `capabilities(filesystem = workspace)` or `capabilities(network = [\"GET https://api.example.com/v1/\"])` in `plugin!` (without the SDK: ask for it in `capabilities` of the description, or name it in `unused` there if only the language's runtime imports it), or remove the code that imports it";
+    DESCRIBE_FAILED Error "`describe` returns no description"
+        "make `describe` (with the SDK: each `JsonSchema` of your own) return without a crash, files, clock or network";
+    DESCRIPTION_VARIES Error "`describe` returns something else at another time, or with other random numbers"
+        "make the description (with the SDK: each `JsonSchema` of your own) a constant: a daemon calls `describe` once, when it loads the plugin";
+    DESCRIPTION_INVALID Error "a field of the description is invalid"
+        "write it as `wit/describe.schema.json` requires";
+    EXAMPLE_REFUSED Error "the input of an example does not fit the tool's own schema"
+        "fix the example or the schema";
+    EXAMPLE_FAILED Error "an example fails"
+        "fix the tool or the example";
+    EXAMPLE_VARIES Error "an example gives another output when it is run again with the same clock and the same random numbers"
+        "do not let the output depend on the order of a hash map or on an address";
+    EXAMPLE_DIFFERS Error "an example does not give the output that it shows"
+        "fix the tool or the example";
+    EXAMPLE_BY_CHANCE Warning "the output of an example depends on random numbers, which differ in each call"
+        "do not let the output depend on the order of a hash map; for a random result, leave out the example's output";
+    FUNCTION_LEFT_OUT Warning "a function of a component without the plugin contract is no tool"
+        "change its types, or leave it: the other functions are served";
+    UNKNOWN_FIELD Warning "the description has a field that this version does not know"
+        "check its spelling; a field of a newer SDK may need a newer daemon";
+    UNUSED_CAPABILITY Warning "the plugin asks for a capability that no import of the component can use"
+        "leave it out of the plugin's `capabilities`: people have to consent to it";
+    UNUSED_DECLARATION Warning "the plugin names a capability in `unused` that it asks for, or that no import of the component needs"
+        "leave it out of `unused` of the plugin's `capabilities`, which is for what only the language's runtime imports";
+    UNUSED_WORKSPACE Warning "`--workspace` is given, and the plugin asks for no files"
+        "write `capabilities(filesystem = workspace)` in `plugin!` (without the SDK: ask for `filesystem` in `capabilities` of the description), or leave `--workspace` out";
+    LIMIT_WITHOUT_EFFECT Warning "a limit is above the maximum that an operator can set"
+        "lower it in the plugin's `limits`: the maximum applies anyway";
+    NOTHING_RUNS Warning "with a limit of 0 no call can run"
+        "leave the limit out, or set it to what a call needs";
+    NO_EXAMPLES Warning "a tool has no example"
+        "write one in the tool's `examples`: it helps models to call the tool, and it is a test";
+    NO_OUTPUT_SCHEMA Warning "a tool has no output schema"
+        "give the result a type (for a client's tool: `result = Type` in `#[tool]`; without the SDK: an `output_schema`): the daemon then validates each result";
+    OPEN_INPUT Warning "the schema accepts arguments that it does not name"
+        "set `additionalProperties` to false (`#[serde(deny_unknown_fields)]` on a type of your own), so that a misspelt argument is refused";
+    UNDESCRIBED_FIELD Warning "a field of an argument has no description"
+        "write a doc comment on the field of the type (without the SDK: `description`): a model sees nothing else of it";
+    NO_PURPOSE Warning "the plugin has no purpose"
+        "write the package's `description` (without the SDK: `purpose`): a catalogue shows it";
+    NO_PUBLISHER Warning "the plugin has no publisher"
+        "write `publisher = \"…\"` in `plugin!` (without the SDK: `publisher`)";
+}
+
+/// A problem in a plugin.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// Its severity.
+    pub severity: Severity,
+    /// One of [`CODES`].
+    pub code: &'static str,
+    /// A JSON pointer into the description, or empty for the file.
+    pub place: String,
+    /// The problem.
+    pub message: String,
+    /// How to fix it.
+    pub hint: String,
+}
+
+impl FindingKind {
+    fn at(&self, place: impl Into<String>, message: impl Into<String>) -> Finding {
+        let (severity, code) = (self.severity, self.code);
+        Finding { severity, code, place: place.into(), message: message.into(), hint: self.hint.into() }
+    }
+
+    /// A finding with the message and hint of an error.
+    fn error_finding(&self, place: impl Into<String>, error: &CallError) -> Finding {
+        Finding { hint: error.hint.clone(), ..self.at(place, error.message.clone()) }
+    }
+}
+
+/// The result of a check.
+#[derive(Debug, Serialize)]
+pub struct Report {
+    /// The plugin's name, if the description is valid.
+    pub namespace: Option<String>,
+    /// The plugin's version, if the description is valid.
+    pub version: Option<String>,
+    /// Number of tools.
+    pub tools: usize,
+    /// Number of examples that ran.
+    pub examples: usize,
+    /// Capabilities that the language's runtime imports and the plugin declares unused: nothing is granted by it.
+    pub unused: Vec<&'static str>,
+    /// Errors first.
+    pub findings: Vec<Finding>,
+}
+
+impl Report {
+    fn of(findings: Vec<Finding>) -> Self {
+        Self { namespace: None, version: None, tools: 0, examples: 0, unused: Vec::new(), findings }
+    }
+
+    /// Whether there is no error.
+    pub fn passes(&self) -> bool {
+        self.findings.iter().all(|finding| finding.severity != Severity::Error)
+    }
+}
+
+/// Checks a file. Each example starts with a copy of `workspace`, or without files.
+pub async fn check(file: &[u8], tools: CompileTools, workspace: Option<&Path>) -> Result<Report, CallError> {
+    let harness = match PluginHarness::open(file, tools).await {
+        Ok(harness) => harness,
+        Err(error) if error.error_type == ErrorType::InvalidPlugin => {
+            return Ok(Report::of(vec![NOT_A_PLUGIN.error_finding("", &error)]));
+        }
+        Err(error) => return Err(error),
+    };
+    let described = match harness.describe().await {
+        Ok(described) => described,
+        // Without its hint, which is for callers of tools.
+        Err(error) => return Ok(Report::of(vec![DESCRIBE_FAILED.at("", error_text(&error))])),
+    };
+    let mut findings = Vec::new();
+    if harness.describe_otherwise().await.ok().as_ref() != Some(&described) {
+        findings.push(DESCRIPTION_VARIES.at("", DESCRIPTION_VARIES.meaning));
+    }
+    let mut descriptor = match Descriptor::parse(&described) {
+        Ok(descriptor) => descriptor,
+        Err(first) => {
+            findings.extend(descriptor_errors(&described, &first));
+            return Ok(Report::of(findings));
+        }
+    };
+    if let Some(functions) = harness.functions() {
+        functions.complete(&mut descriptor);
+    }
+    findings.extend(plugin_findings(harness.component(), &descriptor));
+    findings.extend(workspace.and_then(|_| unused_workspace(&descriptor)));
+    findings.extend(descriptor.tools.iter().enumerate().flat_map(tool_findings));
+    let mut report = Report {
+        namespace: Some(descriptor.namespace.to_string()),
+        version: Some(descriptor.version.clone()),
+        tools: descriptor.tools.len(),
+        examples: descriptor.tools.iter().map(|tool| tool.examples.len()).sum(),
+        unused: descriptor.capabilities.unused.iter().map(|unused| unused.as_str()).collect(),
+        findings,
+    };
+    let rules = harness.rules(descriptor, LimitsPatch::default());
+    report.findings.extend(example_findings(&harness, &rules, workspace).await?);
+    report.findings.sort_by_key(|finding| finding.severity);
+    Ok(report)
+}
+
+/// Parses the tools one by one after the first error, so that an author sees one error of each tool.
+fn descriptor_errors(described: &str, first: &ReadError) -> Vec<Finding> {
+    let finding = |error: &ReadError, place: String| Finding {
+        hint: error.hint.clone(),
+        ..DESCRIPTION_INVALID.at(place, error.message.clone())
+    };
+    let Ok(mut value) = serde_json::from_str::<Value>(described) else {
+        return vec![finding(first, first.place.clone())];
+    };
+    let tools = value.get("tools").and_then(Value::as_array).cloned().unwrap_or_default();
+    let mut findings = vec![finding(first, first.place.clone())];
+    for (at, tool) in tools.into_iter().enumerate() {
+        value["tools"] = Value::Array(vec![tool]);
+        let Err(error) = Descriptor::parse(&value.to_string()) else { continue };
+        if let Some(inside) = error.place.strip_prefix("/tools/0") {
+            findings.push(finding(&error, format!("/tools/{at}{inside}")));
+        }
+    }
+    let mut seen = BTreeSet::new();
+    findings.retain(|finding| seen.insert((finding.place.clone(), finding.message.clone())));
+    findings
+}
+
+fn plugin_findings(component: &Component, descriptor: &Descriptor) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    if let Err(error) = component.check_manifest(&descriptor.capabilities) {
+        findings.push(UNDECLARED_IMPORT.error_finding("/capabilities", &error.into()));
+    }
+    for name in component.unused_capabilities(&descriptor.capabilities) {
+        let message = format!("`{name}` is asked for, and no import of the component can use it");
+        findings.push(UNUSED_CAPABILITY.at(format!("/capabilities/{name}"), message));
+    }
+    for (at, unused) in descriptor.capabilities.unused.iter().enumerate() {
+        let (place, name) = (format!("/capabilities/unused/{at}"), unused.as_str());
+        if asks_for(&descriptor.capabilities, *unused) {
+            let message = format!("`{name}` is declared unused, and the plugin asks for it");
+            findings.push(UNUSED_DECLARATION.at(place, message));
+        } else if !component.needs().any(|need| need == name) {
+            let message = format!("`{name}` is declared unused, and the component imports nothing of it");
+            findings.push(UNUSED_DECLARATION.at(place, message));
+        }
+    }
+    for LeftOut { name, why } in &descriptor.left_out {
+        findings.push(FUNCTION_LEFT_OUT.at("", format!("`{name}`: {why}")));
+    }
+    for place in &descriptor.unknown_fields {
+        findings.push(UNKNOWN_FIELD.at(place, UNKNOWN_FIELD.meaning));
+    }
+    for warning in descriptor.warnings(&Limits::CEILING) {
+        let kind = if warning.code == NOTHING_RUNS.code { NOTHING_RUNS } else { LIMIT_WITHOUT_EFFECT };
+        findings.push(kind.at(warning.path, warning.message));
+    }
+    if descriptor.purpose.is_none() {
+        findings.push(NO_PURPOSE.at("/purpose", NO_PURPOSE.meaning));
+    }
+    if descriptor.publisher.is_none() {
+        findings.push(NO_PUBLISHER.at("/publisher", NO_PUBLISHER.meaning));
+    }
+    findings
+}
+
+/// The finding about `--workspace` for a plugin that cannot access files.
+pub fn unused_workspace(descriptor: &Descriptor) -> Option<Finding> {
+    let message = format!("`{}` asks for no files, so `--workspace` has no effect", descriptor.namespace);
+    (!asks_for_files(descriptor)).then(|| UNUSED_WORKSPACE.at("/capabilities/filesystem", message))
+}
+
+fn asks_for_files(descriptor: &Descriptor) -> bool {
+    asks_for(&descriptor.capabilities, RuntimeImport::Filesystem)
+}
+
+fn asks_for(capabilities: &Capabilities, import: RuntimeImport) -> bool {
+    match import {
+        RuntimeImport::Filesystem => capabilities.filesystem == FilesystemAccess::Workspace,
+        RuntimeImport::Network => !capabilities.network.is_empty(),
+    }
+}
+
+fn tool_findings((at, tool): (usize, &ToolDescriptor)) -> Vec<Finding> {
+    let (place, name) = (format!("/tools/{at}"), &tool.name);
+    let mut findings = Vec::new();
+    if tool.examples.is_empty() {
+        findings.push(NO_EXAMPLES.at(format!("{place}/examples"), format!("`{name}` has no example")));
+    }
+    if tool.output.is_none() {
+        let message = format!("`{name}` has no output schema");
+        findings.push(NO_OUTPUT_SCHEMA.at(format!("{place}/output_schema"), message));
+    }
+    let (input, place) = (tool.input.source(), format!("{place}/input_schema"));
+    let is_closed = |keyword| input.get(keyword) == Some(&Value::Bool(false));
+    let is_open = !is_closed("additionalProperties") && !is_closed("unevaluatedProperties");
+    let whole = is_open.then(|| place.clone());
+    let inside = open_objects(input, place.clone()).into_iter().filter(|open| *open != place);
+    for open in whole.into_iter().chain(inside) {
+        findings
+            .push(OPEN_INPUT.at(open, format!("`{name}` accepts arguments that its schema does not name")));
+    }
+    // The arguments themselves are described, or the compiler says so.
+    let arguments = format!("{place}/properties/");
+    let is_field = |field: &String| field.strip_prefix(&arguments).is_none_or(|rest| rest.contains('/'));
+    for field in undescribed_fields(input, place).into_iter().filter(is_field) {
+        let message = format!("a field of an argument of `{name}` has no description");
+        findings.push(UNDESCRIBED_FIELD.at(field, message));
+    }
+    findings
+}
+
+/// The JSON pointers of properties without a description, at any depth. A reference has the description of its target.
+fn undescribed_fields(schema: &Value, place: String) -> Vec<String> {
+    let is_described = |property: &Value| {
+        property.get("description").or_else(|| property.get("$ref")).is_some() || property.is_boolean()
+    };
+    let mut found = Vec::new();
+    walk_schemas(schema, place, &mut |schema, place| {
+        let properties = schema.get("properties").and_then(Value::as_object);
+        let bare = properties.into_iter().flatten().filter(|(_, property)| !is_described(property));
+        found.extend(bare.map(|(name, _)| format!("{place}/properties/{}", pointer_token(name))));
+    });
+    found
+}
+
+/// Visits a schema and those inside it, each with its JSON pointer.
+fn walk_schemas(schema: &Value, place: String, visit: &mut impl FnMut(&Value, &str)) {
+    let Value::Object(members) = schema else { return };
+    visit(schema, &place);
+    for (keyword, inner) in members {
+        let place = format!("{place}/{keyword}");
+        match (keyword.as_str(), inner) {
+            ("properties" | "$defs", Value::Object(named)) => {
+                for (name, schema) in named {
+                    walk_schemas(schema, format!("{place}/{}", pointer_token(name)), visit);
+                }
+            }
+            ("anyOf" | "oneOf" | "allOf" | "prefixItems", Value::Array(schemas)) => {
+                for (at, schema) in schemas.iter().enumerate() {
+                    walk_schemas(schema, format!("{place}/{at}"), visit);
+                }
+            }
+            ("items" | "additionalProperties", schema) => walk_schemas(schema, place, visit),
+            _ => {}
+        }
+    }
+}
+
+/// A name as a part of a JSON pointer (RFC 6901).
+fn pointer_token(name: &str) -> String {
+    name.replace('~', "~0").replace('/', "~1")
+}
+
+/// The JSON pointers of object schemas that name properties and accept others too. An object schema without properties
+/// is a map on purpose.
+fn open_objects(schema: &Value, place: String) -> Vec<String> {
+    let mut found = Vec::new();
+    walk_schemas(schema, place, &mut |schema, place| {
+        let is_open = schema.get("properties").is_some()
+            && matches!(schema.get("additionalProperties"), None | Some(Value::Bool(true)))
+            && schema.get("unevaluatedProperties") != Some(&Value::Bool(false));
+        found.extend(is_open.then(|| place.to_owned()));
+    });
+    found
+}
+
+async fn example_findings(
+    harness: &PluginHarness,
+    rules: &Rules<Component>,
+    workspace: Option<&Path>,
+) -> Result<Vec<Finding>, CallError> {
+    let mut findings = Vec::new();
+    for plugin in rules.catalogue.plugins() {
+        for (at, tool) in plugin.descriptor.tools.iter().enumerate() {
+            for (number, example) in tool.examples.iter().enumerate() {
+                let place = format!("/tools/{at}/examples/{number}");
+                findings.extend(check_example(harness, rules, tool, example, &place, workspace).await?);
+            }
+        }
+    }
+    Ok(findings)
+}
+
+async fn check_example(
+    harness: &PluginHarness,
+    rules: &Rules<Component>,
+    tool: &ToolDescriptor,
+    example: &Example,
+    place: &str,
+    workspace: Option<&Path>,
+) -> Result<Option<Finding>, CallError> {
+    if let Some(message) = example::input_fault(tool, example) {
+        return Ok(Some(EXAMPLE_REFUSED.at(format!("{place}/input"), message)));
+    }
+    let organization = LOCAL_ORGANIZATION;
+    let runner = ExampleRunner { sandbox: &harness.sandbox, rules, files: workspace, organization };
+    let run = |seed| runner.run(tool, example, seed);
+    let first = run(example::SEED).await?;
+    let again = run(example::SEED).await?;
+    let output = match &first.outcome {
+        Ok(output) => output,
+        Err(error) => {
+            // The message of a panic is in the log.
+            let last =
+                first.log.iter().rfind(|line| line.level == LogLevel::Error).map(|line| line.message.trim());
+            let last = last
+                .map(|last| format!(" ({})", escape_for_display(last, LOG_LINE_CHARS)))
+                .unwrap_or_default();
+            let mut finding = EXAMPLE_FAILED.at(place, error_text(error) + &last);
+            if workspace.is_none()
+                && rules.catalogue.plugins().any(|plugin| asks_for_files(&plugin.descriptor))
+            {
+                finding.hint += "; give the files that it needs with `--workspace`";
+            }
+            return Ok(Some(finding));
+        }
+    };
+    if again.outcome.as_ref().ok() != Some(output) {
+        let message = format!("`{}` gives another output the second time", tool.name);
+        return Ok(Some(EXAMPLE_VARIES.at(place, message)));
+    }
+    if example.output.is_none() {
+        return Ok(None);
+    }
+    if let Some(message) = example::difference(example, output) {
+        return Ok(Some(EXAMPLE_DIFFERS.at(format!("{place}/output"), message)));
+    }
+    let other = run(SECOND_SEED).await?.outcome.unwrap_or_else(|error| error_text(&error));
+    Ok((other != *output).then(|| {
+        let other = serde_json::from_str(&other).unwrap_or(Value::String(other));
+        let message = format!("with other random numbers the tool returns `{}`", excerpt(&other));
+        EXAMPLE_BY_CHANCE.at(format!("{place}/output"), message)
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The page `docs/check.md`.
+    fn markdown_page() -> String {
+        let mut page = String::from(
+            "# What `toolgate check` finds\n\n\
+             Generated from the code; do not edit. `toolgate check FILE.wasm` prints each finding with a JSON pointer into the\n\
+             plugin's description; `--json` prints JSON. The exit status is 1 if there is an error.\n\n\
+             Each example runs twice in fresh instances, with a clock that is stopped at 2025-01-01T00:00:00Z and the same random\n\
+             numbers. If the plugin asks for files, each run has its own copy of the folder that `--workspace` names. An example\n\
+             with an output runs once more with other random numbers. `describe` runs twice, with other times and random numbers.\n\n\
+             | code | severity | meaning | how to fix it |\n|---|---|---|---|\n",
+        );
+        for kind in CODES {
+            let severity = match kind.severity {
+                Severity::Error => "error",
+                Severity::Warning => "warning",
+            };
+            page.push_str(&format!("| `{}` | {severity} | {} | {} |\n", kind.code, kind.meaning, kind.hint));
+        }
+        page
+    }
+
+    #[test]
+    fn the_page_of_codes_is_current() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/check.md");
+        if std::env::var_os("TOOLGATE_BLESS").is_some() {
+            std::fs::write(&path, markdown_page()).unwrap();
+        }
+        assert_eq!(std::fs::read_to_string(path).unwrap(), markdown_page(), "run with TOOLGATE_BLESS=1");
+    }
+
+    #[test]
+    fn arguments_that_a_schema_closes_in_either_way_are_not_open() {
+        let places = |rest: &str| {
+            let described = format!(
+                r#"{{"name":"x","version":"1","tools":[{{"name":"a","description":"D","usage":"U",
+                    "input_schema":{{"type":"object","properties":{{}}{rest}}}}}]}}"#
+            );
+            let descriptor = Descriptor::parse(&described).unwrap();
+            let findings = tool_findings((0, &descriptor.tools[0])).into_iter();
+            let open = findings.filter(|finding| finding.code == OPEN_INPUT.code);
+            open.map(|finding| finding.place).collect::<Vec<_>>()
+        };
+        assert_eq!(places(""), ["/tools/0/input_schema"]);
+        for closed in [r#","additionalProperties":false"#, r#","unevaluatedProperties":false"#] {
+            assert_eq!(places(closed), [""; 0], "{closed}");
+        }
+    }
+
+    #[test]
+    fn fields_of_arguments_without_a_description_are_found() {
+        let described = r##"{"name":"x","version":"1","tools":[{"name":"a","description":"D","usage":"U","input_schema":
+            {"type":"object","additionalProperties":false,"properties":{"bare":{"type":"string"},"order":{"$ref":"#/$defs/Order"}},
+             "$defs":{"Order":{"type":"object","additionalProperties":false,"properties":
+                {"id":{"type":"string"},"note":{"type":"string","description":"A note"}}}}}}]}"##;
+        let descriptor = Descriptor::parse(described).unwrap();
+        let findings = tool_findings((0, &descriptor.tools[0])).into_iter();
+        let bare = findings.filter(|finding| finding.code == UNDESCRIBED_FIELD.code);
+        let places: Vec<_> = bare.map(|finding| finding.place).collect();
+        assert_eq!(places, ["/tools/0/input_schema/$defs/Order/properties/id"]);
+    }
+
+    #[test]
+    fn one_error_of_each_tool_is_shown() {
+        let described = r#"{"name":"x","version":"1","tools":[
+            {"name":"a","description":"","usage":"U","input_schema":{"type":"object"}},
+            {"name":"b","description":"D","usage":"U","input_schema":{"type":"object"}},
+            {"name":"C","description":"D","usage":"U","input_schema":{"type":"object"}}]}"#;
+        let first = Descriptor::parse(described).unwrap_err();
+        let places: Vec<String> =
+            descriptor_errors(described, &first).into_iter().map(|finding| finding.place).collect();
+        assert_eq!(places, ["/tools/0/description", "/tools/2/name"]);
+    }
+}

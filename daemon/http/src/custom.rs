@@ -1,0 +1,212 @@
+//! Handlers of custom tools: an organization defines them without code, for an HTTP API or an MCP server.
+
+use super::body::{Json, expect_json};
+use super::documents::{
+    self, DryRun, WriteOptions, body_text, document_response, grant_response, name, own_organization,
+    precondition, written_response,
+};
+use super::error_responses::{
+    AssertionBroken, AuditUnavailable, InvalidDocument, NoConsentPending, NoCustomTool, NoCustomToolGrant,
+    NoOrganization, PlatformNamespace, PreconditionFailed, PreconditionRequired, ServerDenied,
+    ServerProtocolError, ServerUnavailable, StoreUnreadable, TooManyTools,
+};
+use super::extract::{Authenticated, Path, Query};
+use super::paging::Page;
+use super::path_params::{CustomToolPath, DeleteHeaders, OrgPath, WriteHeaders};
+use super::plugins::parse_namespace;
+use super::problem::Problem;
+use super::state::App;
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
+use toolgate_api::custom_tool::{ConsentRequest, CustomToolAccepted, CustomToolView};
+use toolgate_api::definition::CustomToolDefinition;
+use toolgate_api::document::DocumentAccepted;
+use toolgate_api::grant::Grant;
+use toolgate_api::page::List;
+use toolgate_core::identity::Caller;
+use toolgate_state::documents::{DocumentKey, ToolKey, warning_view};
+
+/// List the custom tools of an organization.
+///
+/// The list is sorted by namespace. An entry has the tool's kind, its actions and the changes that wait for consent.
+#[utoipa::path(
+    get, path = "/v1/orgs/{org}/tools", tag = "custom tools", operation_id = "list_custom_tools",
+    params(OrgPath, Page),
+    responses((status = 200, description = "A page of the tools.", body = List<CustomToolView>), NoOrganization, StoreUnreadable),
+)]
+pub async fn list(
+    State(app): State<App>,
+    Authenticated(caller): Authenticated,
+    Path(organization): Path<String>,
+    Query(page): Query<Page>,
+) -> Result<axum::Json<List<CustomToolView>>, Problem> {
+    let organization = own_organization(&app, &caller, &organization)?;
+    let limit = page.limit();
+    let items = app.admin().custom().list(&organization, page.cursor.as_deref(), limit + 1).await?;
+    Ok(axum::Json(List::new(items, limit, |tool| tool.namespace.clone())))
+}
+
+/// Get the definition of a custom tool.
+///
+/// The response is the definition as it was put. Its `ETag` is the tag that `PUT` and `DELETE` require in `If-Match`.
+#[utoipa::path(
+    get, path = "/v1/orgs/{org}/tools/{namespace}", tag = "custom tools", operation_id = "get_custom_tool",
+    params(CustomToolPath),
+    responses((status = 200, description = "The definition.", body = CustomToolDefinition, headers(("ETag" = String, description = "The tag to replace or delete it by."))), NoCustomTool, StoreUnreadable),
+)]
+pub async fn get(
+    State(app): State<App>,
+    Authenticated(caller): Authenticated,
+    Path((organization, namespace)): Path<(String, String)>,
+) -> Result<Response, Problem> {
+    document_response(&app, &DocumentKey::Tool(own_tool(&caller, &organization, &namespace)?)).await
+}
+
+/// Create or replace a custom tool.
+///
+/// Agents of this organization only can call its actions, under this namespace, once a policy enables them. The tool
+/// sends requests to the host in its definition, with credentials of the provider in its definition. For the kind
+/// `mcp`, the daemon first requests the server's tool list and thereby consents to it; replacing the definition of
+/// the same server keeps the consented list.
+#[utoipa::path(
+    put, path = "/v1/orgs/{org}/tools/{namespace}", tag = "custom tools", operation_id = "put_custom_tool",
+    params(CustomToolPath, WriteHeaders, DryRun),
+    request_body(content = CustomToolDefinition, example = json!({
+        "description": "Weather by place.", "base_url": "https://api.example.com/v1",
+        "actions": [{"name": "current", "description": "The weather now.", "method": "GET", "path": "/points/{city}",
+            "input_schema": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}}],
+    })),
+    responses(
+        (status = 200, description = "It is replaced.", body = CustomToolAccepted, headers(("ETag" = String, description = "The tag to replace or delete it by."))),
+        (status = 201, description = "It is made.", body = CustomToolAccepted, headers(("ETag" = String, description = "The tag to replace or delete it by."))),
+        NoOrganization, PlatformNamespace, TooManyTools, ServerUnavailable, ServerDenied, ServerProtocolError, PreconditionFailed, InvalidDocument, PreconditionRequired, AssertionBroken, AuditUnavailable,
+    ),
+)]
+pub async fn put(
+    State(app): State<App>,
+    Authenticated(caller): Authenticated,
+    Path((organization, namespace)): Path<(String, String)>,
+    Query(DryRun { dry_run }): Query<DryRun>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Problem> {
+    let key = own_tool(&caller, &organization, &namespace)?;
+    expect_json(&headers)?;
+    let text = body_text(&app, &caller, body).await?;
+    let precondition = precondition(&headers)?;
+    let put = app.admin().put_custom_tool(app.actor(&caller), &key, &text, &precondition, dry_run).await?;
+    let warnings = put.warnings.into_iter().map(warning_view).collect();
+    Ok(written_response(put.written, axum::Json(CustomToolAccepted { tool: put.view, warnings })))
+}
+
+/// Delete a custom tool.
+///
+/// Its actions are removed at once; running calls finish with the old definition.
+#[utoipa::path(
+    delete, path = "/v1/orgs/{org}/tools/{namespace}", tag = "custom tools", operation_id = "delete_custom_tool",
+    params(CustomToolPath, DeleteHeaders),
+    responses((status = 204, description = "It is gone."), NoCustomTool, PreconditionFailed, PreconditionRequired, AssertionBroken, AuditUnavailable),
+)]
+pub async fn delete(
+    State(app): State<App>,
+    Authenticated(caller): Authenticated,
+    Path((organization, namespace)): Path<(String, String)>,
+    headers: HeaderMap,
+) -> Result<StatusCode, Problem> {
+    let key = own_tool(&caller, &organization, &namespace)?;
+    let precondition = precondition(&headers)?;
+    app.admin().delete_custom_tool(app.actor(&caller), &key, &precondition).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Refresh the tool list of a mounted MCP server.
+///
+/// Changes since the last consent are returned as `waiting` and have no effect on calls until they are approved.
+#[utoipa::path(
+    post, path = "/v1/orgs/{org}/tools/{namespace}/refresh", tag = "custom tools", operation_id = "refresh_custom_tool",
+    params(CustomToolPath),
+    responses((status = 200, description = "The tool, with what waits.", body = CustomToolView), NoCustomTool, NoConsentPending, ServerUnavailable, ServerDenied, ServerProtocolError, InvalidDocument, AuditUnavailable),
+)]
+pub async fn refresh(
+    State(app): State<App>,
+    Authenticated(caller): Authenticated,
+    Path((organization, namespace)): Path<(String, String)>,
+) -> Result<axum::Json<CustomToolView>, Problem> {
+    let key = own_tool(&caller, &organization, &namespace)?;
+    Ok(axum::Json(app.admin().refresh_custom_tool(app.actor(&caller), &key).await?))
+}
+
+/// Consent to the changed tools of a mounted MCP server.
+///
+/// The request has the digest that `refresh` returned, so that no other tool list takes effect.
+#[utoipa::path(
+    post, path = "/v1/orgs/{org}/tools/{namespace}/approve", tag = "custom tools", operation_id = "approve_custom_tool",
+    params(CustomToolPath),
+    request_body(content = ConsentRequest),
+    responses((status = 200, description = "It is in force.", body = CustomToolView), NoCustomTool, NoConsentPending, InvalidDocument, AssertionBroken, AuditUnavailable),
+)]
+pub async fn approve(
+    State(app): State<App>,
+    Authenticated(caller): Authenticated,
+    Path((organization, namespace)): Path<(String, String)>,
+    Json(consent): Json<ConsentRequest>,
+) -> Result<axum::Json<CustomToolView>, Problem> {
+    let key = own_tool(&caller, &organization, &namespace)?;
+    Ok(axum::Json(app.admin().approve_custom_tool(app.actor(&caller), &key, &consent.digest).await?))
+}
+
+/// Get the grant of a custom tool.
+///
+/// A tool without a grant can send requests to the host in its definition, over HTTPS, at public addresses.
+#[utoipa::path(
+    get, path = "/v1/orgs/{org}/tools/{namespace}/grant", tag = "custom tools", operation_id = "get_custom_tool_grant",
+    params(CustomToolPath),
+    responses((status = 200, description = "The document.", body = Grant, headers(("ETag" = String, description = "The tag to replace it by."))), NoCustomToolGrant, StoreUnreadable),
+)]
+pub async fn get_grant(
+    State(app): State<App>,
+    Authenticated(caller): Authenticated,
+    Path((organization, namespace)): Path<(String, String)>,
+) -> Result<Response, Problem> {
+    let key = own_tool(&caller, &organization, &namespace)?;
+    let snapshot = app.services().registry.snapshot();
+    let served = || snapshot.own_plugin(&key).map(|plugin| Arc::clone(&plugin.granted));
+    grant_response(&app, &DocumentKey::ToolGrant(key.clone()), served).await
+}
+
+/// Grant network access to a custom tool.
+///
+/// The grant replaces the access from the tool's definition: it can add a private network or plain HTTP, or allow
+/// less. It may be created before the tool, and is deleted with it.
+#[utoipa::path(
+    put, path = "/v1/orgs/{org}/tools/{namespace}/grant", tag = "custom tools", operation_id = "put_custom_tool_grant",
+    params(CustomToolPath, WriteHeaders, WriteOptions),
+    request_body(content = Grant, example = json!({"network": [{"host": "api.example.com"}], "private_networks": ["10.1.0.0/16"]})),
+    responses(
+        (status = 200, description = "It is replaced.", body = DocumentAccepted, headers(("ETag" = String, description = "The tag to replace it by."))),
+        (status = 201, description = "It is made.", body = DocumentAccepted, headers(("ETag" = String, description = "The tag to replace it by."))),
+        NoOrganization, PreconditionFailed, InvalidDocument, PreconditionRequired, AuditUnavailable,
+    ),
+)]
+pub async fn put_grant(
+    State(app): State<App>,
+    Authenticated(caller): Authenticated,
+    Path((organization, namespace)): Path<(String, String)>,
+    Query(options): Query<WriteOptions>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Problem> {
+    let key = DocumentKey::ToolGrant(own_tool(&caller, &organization, &namespace)?);
+    documents::put(&app, &caller, key, &options, &headers, body).await
+}
+
+/// Returns the tool's key if the caller may access its organization.
+pub fn own_tool(caller: &Caller, organization: &str, namespace: &str) -> Result<ToolKey, Problem> {
+    let key = ToolKey { organization: name(organization)?, namespace: parse_namespace(namespace)? };
+    caller.may_own(&key.organization)?;
+    Ok(key)
+}

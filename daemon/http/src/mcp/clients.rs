@@ -1,0 +1,369 @@
+//! The clients of the MCP server, and the session in which each makes its calls.
+//!
+//! A client of revision 2026-07-28 has no session of its own, so all requests of one token for one agent share one. In older
+//! revisions each `initialize` begins a session, whose id works for the same token and agent alone. A session opens with the
+//! first call, so that a flood of `initialize` opens none.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rmcp::transport::streamable_http_server::session::SessionManager;
+use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
+use tokio::sync::Semaphore;
+use toolgate_admission::SessionFacts;
+use toolgate_api::error::CallError;
+use toolgate_api::name::Name;
+use toolgate_audit::{Sha256, sha256};
+use toolgate_core::admin::Actor;
+use toolgate_core::identity::Caller;
+use toolgate_core::sessions::{Session, SessionSetup};
+use toolgate_state::clock::now_ms;
+use toolgate_state::identifier;
+
+use super::tasks::Tasks;
+use super::{AUDIT_SOURCE, ToolsShown};
+use crate::problem::Problem;
+use crate::sessions::open;
+use crate::state::App;
+use crate::tools::VisibleTool;
+
+/// Calls of a session whose ids are remembered while they wait.
+const WAITING_CALLS: usize = 256;
+
+/// Calls after which a client gets a new session: fewer than a session remembers.
+const CALLS_PER_SESSION: u64 = 30_000;
+
+/// Sessions of one token in older revisions. The oldest gives way to a new one.
+const SESSIONS_PER_TOKEN: usize = 64;
+
+/// Sessions of one organization in older revisions, since it may have any number of tokens.
+const SESSIONS_PER_ORGANIZATION: usize = 1_024;
+
+/// The sender of a request, and its agent. An extension of the request.
+#[derive(Clone)]
+pub(super) struct Client {
+    pub app: App,
+    pub clients: Arc<Clients>,
+    pub caller: Arc<Caller>,
+    pub organization: Name,
+    pub agent: Name,
+    pub channel: Option<String>,
+    pub shown: ToolsShown,
+    /// The id of a session of an older revision; empty in the newer one.
+    pub mcp_session: Arc<str>,
+}
+
+/// The key of a client: its token, and whose tools it has.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Key {
+    token: Arc<str>,
+    organization: Name,
+    agent: Name,
+    channel: Option<String>,
+}
+
+/// The place of a client's session; empty until its first call.
+type Place = Arc<tokio::sync::Mutex<Option<Arc<Opened>>>>;
+
+/// The known clients.
+pub(super) struct Clients {
+    /// The sessions of older revisions.
+    mcp_sessions: Arc<LocalSessionManager>,
+    bound: Mutex<BoundSessions>,
+    /// The session of each client. Opening one delays no other client.
+    open: Mutex<HashMap<(Key, Arc<str>), Place>>,
+}
+
+/// The sessions of older revisions with their clients, the oldest first.
+#[derive(Default)]
+struct BoundSessions(Vec<BoundSession>);
+
+struct BoundSession {
+    id: Arc<str>,
+    owner: Key,
+    /// Whether a task tells the client of changes of its list.
+    is_followed: bool,
+}
+
+/// A tool and its arguments, by their hash: the arguments can have megabytes.
+pub(super) type CallKey = Sha256;
+
+/// The key of a call of this tool with these arguments.
+pub(super) fn call_key(tool: &str, arguments: &str) -> CallKey {
+    // No name of a tool has a NUL.
+    sha256(&[tool.as_bytes(), &[0], arguments.as_bytes()].concat())
+}
+
+/// An open session.
+pub(super) struct Opened {
+    calls: AtomicU64,
+    pub session: Arc<Session>,
+    /// The ids of calls that wait for a person, by tool and arguments: a client that calls again means the same call.
+    pub waiting: Mutex<HashMap<CallKey, String>>,
+    /// Permits of calls whose requests wait for a person. In older revisions they go on waiting when their client disconnects.
+    pub waits: Semaphore,
+    /// The tasks of the client. They outlive the session, which gives way to another after many calls.
+    pub tasks: Arc<Tasks>,
+}
+
+impl Opened {
+    /// Remembers a call that waits. A client that leaves too many behind begins anew.
+    pub fn remember(&self, call: CallKey, id: String) {
+        let mut waiting = self.waiting();
+        if waiting.len() >= WAITING_CALLS {
+            waiting.clear();
+        }
+        waiting.insert(call, id);
+    }
+
+    pub fn waiting(&self) -> MutexGuard<'_, HashMap<CallKey, String>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Client {
+    fn key(&self) -> Key {
+        Key {
+            token: Arc::clone(&self.caller.token_id),
+            organization: self.organization.clone(),
+            agent: self.agent.clone(),
+            channel: self.channel.clone(),
+        }
+    }
+
+    pub fn actor(&self) -> Actor<'_> {
+        Actor { caller: &self.caller, source: AUDIT_SOURCE }
+    }
+
+    /// The callable tools, in the order of their names.
+    pub async fn tools(&self) -> Vec<VisibleTool> {
+        let registry = &self.app.services().registry;
+        registry.wait_for_tools_of(&self.organization, &self.agent).await;
+        let facts = match self.clients.session_of(self).await {
+            Some(opened) => opened.session.state.facts(),
+            None => Arc::new(SessionFacts { channel: self.channel.clone(), ..SessionFacts::default() }),
+        };
+        let rules = registry.snapshot().rules(&self.organization, &self.agent);
+        let mut tools = rules.map(|rules| VisibleTool::all(&rules, &facts)).unwrap_or_default();
+        tools.sort_by(|left, right| left.name().cmp(right.name()));
+        tools
+    }
+
+    /// The session of the client; it is opened if there is none.
+    pub async fn session(&self) -> Result<Arc<Opened>, Problem> {
+        let place = self.clients.place_of(self);
+        let mut place = place.lock().await;
+        if let Some(opened) = place.as_ref().filter(|opened| self.has_room(opened)) {
+            opened.session.touch(now_ms());
+            return Ok(Arc::clone(opened));
+        }
+        let setup = SessionSetup {
+            id: identifier::fresh("s"),
+            organization: self.organization.clone(),
+            agent: self.agent.clone(),
+            user: None,
+            conversation: (!self.mcp_session.is_empty()).then(|| self.mcp_session.to_string()),
+            channel: self.channel.clone(),
+            principal: self.caller.token_id.to_string(),
+            created_ms: now_ms(),
+        };
+        let (session, _) = open(&self.app, self.actor(), setup).await?;
+        let tasks = place.as_ref().map(|opened| Arc::clone(&opened.tasks)).unwrap_or_default();
+        let (waiting, waits) = (Mutex::default(), Semaphore::new(WAITING_CALLS));
+        let opened = Arc::new(Opened { calls: AtomicU64::new(1), session, waiting, waits, tasks });
+        *place = Some(Arc::clone(&opened));
+        Ok(opened)
+    }
+
+    /// The tasks of the client; none before its first call.
+    pub async fn tasks(&self) -> Arc<Tasks> {
+        let opened = self.clients.session_of(self).await;
+        opened.map(|opened| Arc::clone(&opened.tasks)).unwrap_or_default()
+    }
+
+    /// Whether the session takes one more call.
+    fn has_room(&self, opened: &Opened) -> bool {
+        opened.calls.fetch_add(1, Ordering::Relaxed) < CALLS_PER_SESSION && self.is_open(&opened.session)
+    }
+
+    /// Whether the session can take calls: it has neither ended nor been idle for too long.
+    fn is_open(&self, session: &Session) -> bool {
+        let idle_ms = now_ms().saturating_sub(session.last_used_ms());
+        self.app.services().sessions.find(&session.setup.id).is_some()
+            && idle_ms < self.app.settings().sessions.idle_seconds.saturating_mul(1000)
+    }
+}
+
+impl Clients {
+    pub fn new(mcp_sessions: Arc<LocalSessionManager>) -> Self {
+        Self { mcp_sessions, bound: Mutex::default(), open: Mutex::default() }
+    }
+
+    /// Whether a session of an older revision is this client's.
+    pub fn is_session_of(&self, id: &str, client: &Client) -> bool {
+        let key = client.key();
+        self.bound().0.iter().any(|session| *session.id == *id && session.owner == key)
+    }
+
+    /// Whether the caller is the first to follow the list of this client, as a task of each message would be too many.
+    pub fn begin_following(&self, client: &Client) -> bool {
+        self.bound().begin_following(&client.mcp_session)
+    }
+
+    /// Binds a session of an older revision to its client.
+    pub async fn bind(&self, id: &str, client: &Client) {
+        let (id, key) = (Arc::<str>::from(id), client.key());
+        // Before the first wait: a client that disconnects meanwhile leaves no session that is not counted.
+        if !self.bound().add(&id, &key) {
+            return;
+        }
+        let known: Vec<Arc<str>> = self.bound().0.iter().map(|session| Arc::clone(&session.id)).collect();
+        // Sessions that were idle for too long are gone.
+        let mut gone = Vec::new();
+        for id in known {
+            if !self.mcp_sessions.has_session(&Arc::clone(&id)).await.unwrap_or(false) {
+                gone.push(id);
+            }
+        }
+        let surplus = {
+            let mut bound = self.bound();
+            bound.0.retain(|session| !gone.contains(&session.id));
+            bound.remove_surplus(&key)
+        };
+        for id in surplus {
+            let _ = self.mcp_sessions.close_session(&id).await;
+        }
+    }
+
+    /// Ends the session of a client of an older revision.
+    pub async fn end(&self, client: &Client) -> Result<(), CallError> {
+        self.bound().0.retain(|session| session.id != client.mcp_session);
+        let place = self.places().remove(&(client.key(), Arc::clone(&client.mcp_session)));
+        let opened = match place {
+            Some(place) => place.lock().await.take(),
+            None => None,
+        };
+        match opened {
+            Some(opened) if client.is_open(&opened.session) => {
+                client.app.admin().end_session(client.actor(), &opened.session).await
+            }
+            _ => Ok(()),
+        }
+    }
+
+    async fn session_of(&self, client: &Client) -> Option<Arc<Opened>> {
+        let place = self.places().get(&(client.key(), Arc::clone(&client.mcp_session))).cloned();
+        place?.lock().await.clone()
+    }
+
+    /// The place of the client's session. A new place removes those whose sessions have ended.
+    fn place_of(&self, client: &Client) -> Place {
+        let key = (client.key(), Arc::clone(&client.mcp_session));
+        let mut places = self.places();
+        if let Some(place) = places.get(&key) {
+            return Arc::clone(place);
+        }
+        let is_open = |opened: &Option<Arc<Opened>>| {
+            opened.as_ref().is_some_and(|opened| client.is_open(&opened.session))
+        };
+        // A place that is locked is in use.
+        places.retain(|_, place| place.try_lock().map_or(true, |opened| is_open(&opened)));
+        Arc::clone(places.entry(key).or_default())
+    }
+
+    fn places(&self) -> MutexGuard<'_, HashMap<(Key, Arc<str>), Place>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn bound(&self) -> MutexGuard<'_, BoundSessions> {
+        self.bound.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl BoundSessions {
+    /// Adds a session. Returns false where it is known.
+    fn add(&mut self, id: &Arc<str>, owner: &Key) -> bool {
+        let is_new = self.0.iter().all(|session| session.id != *id);
+        if is_new {
+            self.0.push(BoundSession { id: Arc::clone(id), owner: owner.clone(), is_followed: false });
+        }
+        is_new
+    }
+
+    /// Marks a session as followed. Returns false where it is already, or is unknown.
+    fn begin_following(&mut self, id: &str) -> bool {
+        let session = self.0.iter_mut().find(|session| *session.id == *id);
+        session.is_some_and(|session| !std::mem::replace(&mut session.is_followed, true))
+    }
+
+    /// Removes the oldest sessions over the limits of the owner's token and organization. Returns their ids.
+    fn remove_surplus(&mut self, owner: &Key) -> Vec<Arc<str>> {
+        let of_token = |session: &BoundSession| session.owner.token == owner.token;
+        let of_organization = |session: &BoundSession| session.owner.organization == owner.organization;
+        let mut removed = self.remove_oldest(SESSIONS_PER_TOKEN, of_token);
+        removed.extend(self.remove_oldest(SESSIONS_PER_ORGANIZATION, of_organization));
+        removed
+    }
+
+    fn remove_oldest(&mut self, most: usize, is_counted: impl Fn(&BoundSession) -> bool) -> Vec<Arc<str>> {
+        let counted = self.0.iter().filter(|session| is_counted(session)).count();
+        let mut surplus = counted.saturating_sub(most);
+        let mut removed = Vec::new();
+        self.0.retain(|session| {
+            let is_surplus = surplus > 0 && is_counted(session);
+            if is_surplus {
+                surplus -= 1;
+                removed.push(Arc::clone(&session.id));
+            }
+            !is_surplus
+        });
+        removed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(organization: &str, token: &str) -> Key {
+        let name = |text| Name::parse(text).expect("a name");
+        Key { token: token.into(), organization: name(organization), agent: name("bot"), channel: None }
+    }
+
+    #[test]
+    fn m2_the_oldest_sessions_of_a_token_and_of_an_organization_give_way() {
+        let mut bound = BoundSessions::default();
+        let mut add = |organization: &str, token: usize, number: usize| {
+            let owner = key(organization, &format!("t{token}"));
+            assert!(bound.add(&format!("{organization}-{token}-{number}").into(), &owner));
+            bound.remove_surplus(&owner)
+        };
+        assert!(add("rival", 0, 0).is_empty());
+        let tokens = SESSIONS_PER_ORGANIZATION / SESSIONS_PER_TOKEN;
+        for token in 1..=tokens {
+            for number in 0..SESSIONS_PER_TOKEN {
+                assert!(add("acme", token, number).is_empty(), "{token} {number}");
+            }
+        }
+        assert_eq!(add("acme", 2, SESSIONS_PER_TOKEN), [Arc::<str>::from("acme-2-0")], "of the token");
+        assert_eq!(add("acme", tokens + 1, 0), [Arc::<str>::from("acme-1-0")], "of the organization");
+        assert!(add("rival", 0, 1).is_empty());
+    }
+
+    #[test]
+    fn m2_a_session_is_followed_once_however_often_its_client_says_that_it_began() {
+        let mut bound = BoundSessions::default();
+        let (id, owner) = ("s".into(), key("acme", "t"));
+        assert!(bound.add(&id, &owner) && !bound.add(&id, &owner));
+        assert!(bound.begin_following("s") && !bound.begin_following("s"));
+        assert!(!bound.begin_following(""), "a client without a session");
+    }
+
+    #[test]
+    fn m2_a_waiting_call_is_known_by_its_tool_and_arguments() {
+        let known = call_key("call_mail_send", "{}");
+        assert!(known == call_key("call_mail_send", "{}"));
+        assert!(known != call_key("call_mail_send", "{ }") && known != call_key("call_mail_sen", "d{}"));
+    }
+}

@@ -1,0 +1,10 @@
+//! Settings, keys, documents and the SQL store of the daemon.
+//!
+//! A module imports only modules that come after it in this list.
+
+pub mod config;
+pub mod store;
+pub mod documents;
+pub mod keys;
+pub mod identifier;
+pub mod clock;
