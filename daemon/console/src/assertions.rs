@@ -238,9 +238,9 @@ fn in_force(text: &str, broken: &[BrokenAssertion]) -> Markup {
         }
     };
     html! {
-        (table("Assertions", &["Assertion", "What it says", "State"], &rows))
+        (table("Assertions", &["Assertion", "Statement", "State"], &rows))
         @if assertions.len() > ROWS as usize { p.quiet { (number(assertions.len() as u64)) " assertions in all." } }
-        @if !broken.is_empty() { h3 { "What breaks them" } (broken_table(broken)) }
+        @if !broken.is_empty() { h3 { "Violations" } (broken_table(broken)) }
     }
 }
 

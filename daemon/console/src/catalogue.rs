@@ -244,7 +244,7 @@ fn integrations(app: &App, viewer: &Viewer, key: &ToolKey, missing: &[String]) -
 fn reach(view: &EnabledView) -> Markup {
     let RiskView { level, reasons } = &view.facts.risk;
     html! {
-        h2 { "What it may reach" }
+        h2 { "Access" }
         @if view.facts.permissions.is_empty() { p { "It only computes." } } @else { (words(&view.facts.permissions)) }
         h2 { "Risk: " (risk_badge(*level)) }
         (words(reasons))

@@ -65,8 +65,8 @@ const FIELDS: [TextField; 13] = [
     field("query", "Query parameter", "The parameter of the key, instead of a header.", KEY, false),
     field("username", "User name", "The name at the provider.", &[CredentialKind::Basic], true),
     field("client_id", "Client id", "The daemon's id at the provider.", OAUTH, true),
-    field("authorization_url", "Authorization URL", "Where a person consents.", PERSON, true),
-    field("token_url", "Token URL", "Where the daemon gets tokens.", OAUTH, true),
+    field("authorization_url", "Authorization URL", "The address at which a person consents.", PERSON, true),
+    field("token_url", "Token URL", "The address at which the daemon gets tokens.", OAUTH, true),
     field("issuer", "Issuer", "Only if the provider names itself in its responses.", PERSON, false),
     field("scopes", "Scopes", "With spaces between them. Ask for as few as possible.", OAUTH, false),
     field(

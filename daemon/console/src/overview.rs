@@ -171,7 +171,7 @@ fn render(overview: &Overview, uri: &Uri, is_of_platform: bool) -> Markup {
         @if let Some(platform) = &overview.platform {
             section aria-labelledby="phases" {
                 h2 id="phases" { "Phases of calls" }
-                p.quiet { "Of all organizations, since " (time(platform.phases_since_ms)) ". A restart begins anew." }
+                p.quiet { "All organizations, since " (time(platform.phases_since_ms)) ". A restart begins anew." }
                 (phases(&platform.phases))
             }
         }

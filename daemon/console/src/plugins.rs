@@ -63,7 +63,7 @@ pub(super) async fn list(
         @if !found.items.is_empty() { (table("Plugins", &["Plugin", "Version", "Digest", "State", "Signed by", "Tools"], &rows)) }
         (next_page(&uri, found.next_cursor.as_deref()))
         section aria-labelledby="compiling" {
-            h2 id="compiling" { "What compiles now" }
+            h2 id="compiling" { "Plugins that are being compiled" }
             div data-refresh="/console/compiling/fragment" { (compiling(&app)) }
         }
         section aria-labelledby="load" {

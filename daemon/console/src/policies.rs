@@ -258,7 +258,7 @@ fn changes(preview: &Preview) -> Markup {
     let count = tools.count();
     let (failing, others): (Vec<_>, Vec<_>) = preview.warnings.iter().cloned().partition(is_of_assertion);
     html! {
-        h2 { "What would change" }
+        h2 { "Changes of this draft" }
         (broken_assertions(&failing))
         @if !others.is_empty() { (warnings_list(&others)) }
         @if preview.members.is_empty() { p { "The text says what the document in force says." } }

@@ -70,8 +70,8 @@ pub async fn get(
     params(AgentPath, WriteHeaders, WriteOptions),
     request_body(content = AgentDocument, example = json!({"name": "Helper", "enabled": ["arithmetic/*", "files/read"], "limits": {"deadline_ms": 5000}})),
     responses(
-        (status = 200, description = "It is replaced.", body = DocumentAccepted, headers(("ETag" = String, description = "The tag to replace or delete it by."))),
-        (status = 201, description = "It is made.", body = DocumentAccepted, headers(("ETag" = String, description = "The tag to replace or delete it by."))),
+        (status = 200, description = "The agent is replaced.", body = DocumentAccepted, headers(("ETag" = String, description = "The tag to replace or delete it by."))),
+        (status = 201, description = "The agent is made.", body = DocumentAccepted, headers(("ETag" = String, description = "The tag to replace or delete it by."))),
         NoOrganization, PreconditionFailed, InvalidDocument, PreconditionRequired, AssertionBroken, AuditUnavailable,
     ),
 )]
@@ -112,7 +112,7 @@ pub async fn warnings(
 #[utoipa::path(
     delete, path = "/v1/orgs/{org}/agents/{agent}", tag = "agents", operation_id = "delete_agent",
     params(AgentPath, DeleteHeaders),
-    responses((status = 204, description = "It is gone."), NoAgent, PreconditionFailed, PreconditionRequired, AuditUnavailable),
+    responses((status = 204, description = "The agent is gone."), NoAgent, PreconditionFailed, PreconditionRequired, AuditUnavailable),
 )]
 pub async fn delete(
     State(app): State<App>,

@@ -92,7 +92,7 @@ pub async fn get(
 #[utoipa::path(
     post, path = "/v1/approvals/{id}", tag = "approvals", operation_id = "decide_approval", params(ApprovalPath),
     request_body(content = DecisionRequest, example = json!({"decision": "approve", "reason": "agreed by phone"})),
-    responses((status = 200, description = "It is decided.", body = ApprovalView), NoApproval, OwnSession, AlreadyDecided, ApprovalStale, OtherArgumentsInvalid, AuditUnavailable),
+    responses((status = 200, description = "The approval is decided.", body = ApprovalView), NoApproval, OwnSession, AlreadyDecided, ApprovalStale, OtherArgumentsInvalid, AuditUnavailable),
 )]
 pub async fn post(
     State(app): State<App>,

@@ -54,8 +54,8 @@ async fn response(app: &App, organization: Option<Name>) -> Result<Response, Pro
     params(WriteHeaders, WriteOptions),
     request_body(content = AssertionsDocument, example = json!({"assertions": [{"name": "no-deletes", "never": {"agents": "acme/*", "tools": ["files/delete"]}}]})),
     responses(
-        (status = 200, description = "They are replaced.", body = DocumentAccepted, headers(("ETag" = String, description = "The tag to replace or delete it by."))),
-        (status = 201, description = "They are made.", body = DocumentAccepted, headers(("ETag" = String, description = "The tag to replace or delete it by."))),
+        (status = 200, description = "The assertions are replaced.", body = DocumentAccepted, headers(("ETag" = String, description = "The tag to replace or delete it by."))),
+        (status = 201, description = "The assertions are made.", body = DocumentAccepted, headers(("ETag" = String, description = "The tag to replace or delete it by."))),
         PreconditionFailed, InvalidDocument, PreconditionRequired, AssertionBroken, AuditUnavailable,
     ),
 )]
@@ -75,7 +75,7 @@ pub async fn put_platform(
 #[utoipa::path(
     delete, path = "/v1/platform/policy/assertions", tag = "policies", operation_id = "delete_platform_assertions",
     params(DeleteHeaders),
-    responses((status = 204, description = "They are gone."), NoAssertions, PreconditionFailed, PreconditionRequired, AuditUnavailable),
+    responses((status = 204, description = "The assertions are deleted."), NoAssertions, PreconditionFailed, PreconditionRequired, AuditUnavailable),
 )]
 pub async fn delete_platform(
     State(app): State<App>,
@@ -112,8 +112,8 @@ pub async fn get(
     params(OrgPath, WriteHeaders, WriteOptions),
     request_body(content = AssertionsDocument, example = json!({"assertions": [{"name": "payments-ask", "always_approval": {"tools": ["payments/*"]}}]})),
     responses(
-        (status = 200, description = "They are replaced.", body = DocumentAccepted, headers(("ETag" = String, description = "The tag to replace or delete it by."))),
-        (status = 201, description = "They are made.", body = DocumentAccepted, headers(("ETag" = String, description = "The tag to replace or delete it by."))),
+        (status = 200, description = "The assertions are replaced.", body = DocumentAccepted, headers(("ETag" = String, description = "The tag to replace or delete it by."))),
+        (status = 201, description = "The assertions are made.", body = DocumentAccepted, headers(("ETag" = String, description = "The tag to replace or delete it by."))),
         NoOrganization, PreconditionFailed, InvalidDocument, PreconditionRequired, AssertionBroken, AuditUnavailable,
     ),
 )]
@@ -135,7 +135,7 @@ pub async fn put(
 #[utoipa::path(
     delete, path = "/v1/orgs/{org}/policy/assertions", tag = "policies", operation_id = "delete_organization_assertions",
     params(OrgPath, DeleteHeaders),
-    responses((status = 204, description = "They are gone."), NoAssertions, PreconditionFailed, PreconditionRequired, AuditUnavailable),
+    responses((status = 204, description = "The assertions are deleted."), NoAssertions, PreconditionFailed, PreconditionRequired, AuditUnavailable),
 )]
 pub async fn delete(
     State(app): State<App>,

@@ -315,7 +315,7 @@ impl ExportStream {
 /// remaining records is intact.
 #[utoipa::path(
     get, path = "/v1/audit/verify", tag = "audit", operation_id = "verify_audit",
-    responses((status = 200, description = "What was found: `ok`, or the first bad place and what recoveries noted.", body = VerifyReport), StoreUnreadable),
+    responses((status = 200, description = "The result: `ok`, or the first bad place, with what recoveries noted.", body = VerifyReport), StoreUnreadable),
 )]
 pub async fn verify(State(app): State<App>, _: Authenticated) -> Result<Response, Problem> {
     let report = app.audit().verify().await?;

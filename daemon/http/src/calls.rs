@@ -198,7 +198,7 @@ fn accepts_events(headers: &HeaderMap) -> bool {
 #[utoipa::path(
     get, path = "/v1/sessions/{id}/calls/{call}", tag = "calls", operation_id = "get_call",
     params(CallPath),
-    responses((status = 200, description = "What is known of the call.", content((CallResult<'static> = "application/json"), (String = "text/event-stream"))), NoCall, SessionEnded, StoreUnreadable, TooManyStreams),
+    responses((status = 200, description = "The outcome of the call, or its present state.", content((CallResult<'static> = "application/json"), (String = "text/event-stream"))), NoCall, SessionEnded, StoreUnreadable, TooManyStreams),
 )]
 pub async fn get(
     State(app): State<App>,

@@ -77,8 +77,8 @@ pub async fn get(
     params(CredentialPath, OptionalTags),
     request_body(content = CredentialRequest, example = json!({"provider": "stripe", "kind": "bearer", "secret": "sk_live_…", "bound_to": [{"host": "api.stripe.com", "path": "/v1/"}]})),
     responses(
-        (status = 200, description = "It is replaced.", body = CredentialView, headers(("ETag" = String, description = "The tag to replace or delete it by."))),
-        (status = 201, description = "It is made.", body = CredentialView, headers(("ETag" = String, description = "The tag to replace or delete it by."))),
+        (status = 200, description = "The credential is replaced.", body = CredentialView, headers(("ETag" = String, description = "The tag to replace or delete it by."))),
+        (status = 201, description = "The credential is made.", body = CredentialView, headers(("ETag" = String, description = "The tag to replace or delete it by."))),
         NoOrganization, PreconditionFailed, Sealed, TooManyCredentials, AuditUnavailable,
     ),
 )]
@@ -103,7 +103,7 @@ pub async fn put(
 #[utoipa::path(
     delete, path = "/v1/orgs/{org}/credentials/{name}", tag = "credentials", operation_id = "delete_credential",
     params(CredentialPath, OptionalTags),
-    responses((status = 204, description = "It is gone."), NoCredential, PreconditionFailed, AuditUnavailable),
+    responses((status = 204, description = "The credential is gone."), NoCredential, PreconditionFailed, AuditUnavailable),
 )]
 pub async fn delete(
     State(app): State<App>,
@@ -126,7 +126,7 @@ pub async fn delete(
     params(CredentialPath, OptionalTags),
     request_body(content = CredentialRotation, example = json!({"secret": "sk_live_…"})),
     responses(
-        (status = 200, description = "It is rotated.", body = CredentialView, headers(("ETag" = String, description = "The tag to replace or delete it by."))),
+        (status = 200, description = "The credential is rotated.", body = CredentialView, headers(("ETag" = String, description = "The tag to replace or delete it by."))),
         NoCredential, PreconditionFailed, KeptInVault, Sealed, AuditUnavailable,
     ),
 )]

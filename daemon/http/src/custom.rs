@@ -81,8 +81,8 @@ pub async fn get(
             "input_schema": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}}],
     })),
     responses(
-        (status = 200, description = "It is replaced.", body = CustomToolAccepted, headers(("ETag" = String, description = "The tag to replace or delete it by."))),
-        (status = 201, description = "It is made.", body = CustomToolAccepted, headers(("ETag" = String, description = "The tag to replace or delete it by."))),
+        (status = 200, description = "The tool is replaced.", body = CustomToolAccepted, headers(("ETag" = String, description = "The tag to replace or delete it by."))),
+        (status = 201, description = "The tool is made.", body = CustomToolAccepted, headers(("ETag" = String, description = "The tag to replace or delete it by."))),
         NoOrganization, PlatformNamespace, TooManyTools, ServerUnavailable, ServerDenied, ServerProtocolError, PreconditionFailed, InvalidDocument, PreconditionRequired, AssertionBroken, AuditUnavailable,
     ),
 )]
@@ -109,7 +109,7 @@ pub async fn put(
 #[utoipa::path(
     delete, path = "/v1/orgs/{org}/tools/{namespace}", tag = "custom tools", operation_id = "delete_custom_tool",
     params(CustomToolPath, DeleteHeaders),
-    responses((status = 204, description = "It is gone."), NoCustomTool, PreconditionFailed, PreconditionRequired, AssertionBroken, AuditUnavailable),
+    responses((status = 204, description = "The tool is gone."), NoCustomTool, PreconditionFailed, PreconditionRequired, AssertionBroken, AuditUnavailable),
 )]
 pub async fn delete(
     State(app): State<App>,
@@ -147,7 +147,7 @@ pub async fn refresh(
     post, path = "/v1/orgs/{org}/tools/{namespace}/approve", tag = "custom tools", operation_id = "approve_custom_tool",
     params(CustomToolPath),
     request_body(content = ConsentRequest),
-    responses((status = 200, description = "It is in force.", body = CustomToolView), NoCustomTool, NoConsentPending, InvalidDocument, AssertionBroken, AuditUnavailable),
+    responses((status = 200, description = "The tool is in force.", body = CustomToolView), NoCustomTool, NoConsentPending, InvalidDocument, AssertionBroken, AuditUnavailable),
 )]
 pub async fn approve(
     State(app): State<App>,
@@ -187,8 +187,8 @@ pub async fn get_grant(
     params(CustomToolPath, WriteHeaders, WriteOptions),
     request_body(content = Grant, example = json!({"network": [{"host": "api.example.com"}], "private_networks": ["10.1.0.0/16"]})),
     responses(
-        (status = 200, description = "It is replaced.", body = DocumentAccepted, headers(("ETag" = String, description = "The tag to replace it by."))),
-        (status = 201, description = "It is made.", body = DocumentAccepted, headers(("ETag" = String, description = "The tag to replace it by."))),
+        (status = 200, description = "The grant is replaced.", body = DocumentAccepted, headers(("ETag" = String, description = "The tag to replace it by."))),
+        (status = 201, description = "The grant is made.", body = DocumentAccepted, headers(("ETag" = String, description = "The tag to replace it by."))),
         NoOrganization, PreconditionFailed, InvalidDocument, PreconditionRequired, AuditUnavailable,
     ),
 )]

@@ -34,7 +34,7 @@ const SELECTORS: usize = 100;
         "openapi": "3.1.0", "info": {"title": "Shop", "version": "1"}, "servers": [{"url": "https://api.example.com"}],
         "paths": {"/items": {"get": {"operationId": "listItems", "responses": {}}}}}})),
     responses(
-        (status = 200, description = "What would be made.", body = ImportView),
+        (status = 200, description = "The definitions that the import would make.", body = ImportView),
         (status = 201, description = "It is made.", body = ImportView),
         NoOrganization, PlatformNamespace, ToolExists, TooManyTools, InvalidDocument, AssertionBroken, AuditUnavailable,
     ),

@@ -58,8 +58,8 @@ pub async fn get(
         "config": {}, "consent": {"digest": "sha256:21fe31dfa154a261626bf854046fd2271b7bed4b6abe45aa58877ef47f9721b9", "accept": true},
     })),
     responses(
-        (status = 200, description = "It is replaced.", body = EnabledView, headers(("ETag" = String, description = "The tag to replace or delete it by."))),
-        (status = 201, description = "It is made.", body = EnabledView, headers(("ETag" = String, description = "The tag to replace or delete it by."))),
+        (status = 200, description = "The consent is replaced.", body = EnabledView, headers(("ETag" = String, description = "The tag to replace or delete it by."))),
+        (status = 201, description = "The consent is made.", body = EnabledView, headers(("ETag" = String, description = "The tag to replace or delete it by."))),
         NotInCatalogue, OtherVersion, PreconditionFailed, InvalidDocument, PreconditionRequired, AuditUnavailable,
     ),
 )]
@@ -86,7 +86,7 @@ pub async fn put(
 #[utoipa::path(
     delete, path = "/v1/orgs/{org}/enabled/{namespace}", tag = "catalogue", operation_id = "delete_enabled_plugin",
     params(EnabledPath, DeleteHeaders),
-    responses((status = 204, description = "It is gone."), NoEnabledDocument, PreconditionFailed, PreconditionRequired, AuditUnavailable),
+    responses((status = 204, description = "The consent is gone."), NoEnabledDocument, PreconditionFailed, PreconditionRequired, AuditUnavailable),
 )]
 pub async fn delete(
     State(app): State<App>,

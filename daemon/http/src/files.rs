@@ -36,7 +36,7 @@ use super::state::App;
 #[utoipa::path(
     get, path = "/v1/sessions/{id}/files", tag = "files", operation_id = "list_files",
     params(SessionPath),
-    responses((status = 200, description = "What is in it.", body = FileList), NoSession, SessionEnded, StoreUnreadable),
+    responses((status = 200, description = "The files of the folder.", body = FileList), NoSession, SessionEnded, StoreUnreadable),
 )]
 pub async fn list(
     State(app): State<App>,
@@ -96,7 +96,7 @@ pub async fn get(
     put, path = "/v1/sessions/{id}/files/{*path}", tag = "files", operation_id = "write_file",
     params(FilePath, FileHeaders),
     request_body(content = FileBytes, content_type = "application/octet-stream", description = "The file's bytes, any at all. No body is an empty file."),
-    responses((status = 204, description = "It is there."), NoSession, SessionEnded, FileExists, WorkspaceFull, StoreUnreadable),
+    responses((status = 204, description = "The file is stored."), NoSession, SessionEnded, FileExists, WorkspaceFull, StoreUnreadable),
 )]
 pub async fn put(
     State(app): State<App>,
@@ -117,7 +117,7 @@ pub async fn put(
 #[utoipa::path(
     delete, path = "/v1/sessions/{id}/files/{*path}", tag = "files", operation_id = "delete_file",
     params(FilePath),
-    responses((status = 204, description = "It is gone."), NoFile, NotEmpty, SessionEnded, StoreUnreadable),
+    responses((status = 204, description = "The file is gone."), NoFile, NotEmpty, SessionEnded, StoreUnreadable),
 )]
 pub async fn delete(
     State(app): State<App>,

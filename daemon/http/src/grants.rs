@@ -53,8 +53,8 @@ pub async fn get(
     params(PluginPath, WriteHeaders, WriteOptions),
     request_body(content = Grant, example = json!({"filesystem": "workspace", "network": [{"host": "api.example.com", "methods": ["GET"], "path": "/points/"}]})),
     responses(
-        (status = 200, description = "It is replaced.", body = DocumentAccepted, headers(("ETag" = String, description = "The tag to replace it by."))),
-        (status = 201, description = "It is made.", body = DocumentAccepted, headers(("ETag" = String, description = "The tag to replace it by."))),
+        (status = 200, description = "The grant is replaced.", body = DocumentAccepted, headers(("ETag" = String, description = "The tag to replace it by."))),
+        (status = 201, description = "The grant is made.", body = DocumentAccepted, headers(("ETag" = String, description = "The tag to replace it by."))),
         NoPlugin, PreconditionFailed, InvalidDocument, PreconditionRequired, AssertionBroken, AuditUnavailable,
     ),
 )]

@@ -191,7 +191,7 @@ fn ambiguous_arguments(message: &[u8]) -> Option<Arc<str>> {
     method(get, delete), path = "/mcp", tag = "mcp", operation_id = "mcp_session", params(McpQuery),
     responses(
         (status = 200, description = "The notifications.", content((String = "text/event-stream"))),
-        (status = 202, description = "It has ended."),
+        (status = 202, description = "The session has ended."),
     ),
 )]
 pub async fn session(

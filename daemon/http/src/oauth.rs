@@ -72,7 +72,7 @@ pub struct AuthorizationResponse {
     post, path = "/v1/oauth/discover", tag = "credentials", operation_id = "discover_authorization_server",
     request_body(content = DiscoveryRequest, example = json!({"url": "https://mcp.example.com/mcp", "organization": "acme"})),
     responses(
-        (status = 200, description = "What was found.", body = DiscoveryView),
+        (status = 200, description = "The metadata of the service's authorization server.", body = DiscoveryView),
         NoOrganization, TooManyDiscoveries, AuditUnavailable,
     ),
 )]
@@ -122,7 +122,7 @@ pub async fn client_metadata(
     params(CredentialPath),
     request_body(content = ConnectRequest, example = json!({})),
     responses(
-        (status = 200, description = "Where a person says yes.", body = ConnectView),
+        (status = 200, description = "The address at which a person consents.", body = ConnectView),
         NoCredential, NoUserConsentNeeded, Sealed, TooManyPendingFlows, ProviderUnavailable, AuditUnavailable,
     ),
 )]

@@ -61,8 +61,8 @@ pub async fn get(
     params(OrgPath, WriteHeaders, DryRun),
     request_body = OrganizationDocument,
     responses(
-        (status = 200, description = "It is replaced.", headers(("ETag" = String, description = "The tag to replace or delete it by."))),
-        (status = 201, description = "It is made.", headers(("ETag" = String, description = "The tag to replace or delete it by."))),
+        (status = 200, description = "The organization is replaced.", headers(("ETag" = String, description = "The tag to replace or delete it by."))),
+        (status = 201, description = "The organization is made.", headers(("ETag" = String, description = "The tag to replace or delete it by."))),
         PreconditionFailed, PreconditionRequired, AuditUnavailable,
     ),
 )]
@@ -88,7 +88,7 @@ pub async fn put(
 #[utoipa::path(
     delete, path = "/v1/orgs/{org}", tag = "organizations", operation_id = "delete_organization",
     params(OrgPath, DeleteHeaders),
-    responses((status = 204, description = "It is gone."), NoOrganization, PreconditionFailed, PreconditionRequired, AuditUnavailable),
+    responses((status = 204, description = "The organization is gone."), NoOrganization, PreconditionFailed, PreconditionRequired, AuditUnavailable),
 )]
 pub async fn delete(
     State(app): State<App>,
@@ -110,7 +110,7 @@ pub async fn delete(
 #[utoipa::path(
     delete, path = "/v1/orgs/{org}/data", tag = "organizations", operation_id = "delete_organization_data",
     params(OrgPath),
-    responses((status = 204, description = "It is gone."), NoOrganization, AuditUnavailable),
+    responses((status = 204, description = "The organization is gone."), NoOrganization, AuditUnavailable),
 )]
 pub async fn delete_data(
     State(app): State<App>,

@@ -39,8 +39,8 @@ pub async fn get_platform(State(app): State<App>, _: Authenticated) -> Result<Re
     params(WriteHeaders, WriteOptions),
     request_body(content = PlatformDocument, example = json!({"blocked": ["files/delete"], "profiles": {"reader": ["files/read"]}})),
     responses(
-        (status = 200, description = "It is replaced.", body = DocumentAccepted, headers(("ETag" = String, description = "The tag to replace it by."))),
-        (status = 201, description = "It is made.", body = DocumentAccepted, headers(("ETag" = String, description = "The tag to replace it by."))),
+        (status = 200, description = "The policy is replaced.", body = DocumentAccepted, headers(("ETag" = String, description = "The tag to replace it by."))),
+        (status = 201, description = "The policy is made.", body = DocumentAccepted, headers(("ETag" = String, description = "The tag to replace it by."))),
         PreconditionFailed, InvalidDocument, PreconditionRequired, AssertionBroken, AuditUnavailable,
     ),
 )]
@@ -98,8 +98,8 @@ pub async fn get(
     params(OrgPath, WriteHeaders, WriteOptions),
     request_body(content = OrgDocument, example = json!({"enabled": ["arithmetic/*", "files/*"], "disabled": ["files/delete"], "limits": {"deadline_ms": 5000}})),
     responses(
-        (status = 200, description = "It is replaced.", body = DocumentAccepted, headers(("ETag" = String, description = "The tag to replace it by."))),
-        (status = 201, description = "It is made.", body = DocumentAccepted, headers(("ETag" = String, description = "The tag to replace it by."))),
+        (status = 200, description = "The policy is replaced.", body = DocumentAccepted, headers(("ETag" = String, description = "The tag to replace it by."))),
+        (status = 201, description = "The policy is made.", body = DocumentAccepted, headers(("ETag" = String, description = "The tag to replace it by."))),
         NoOrganization, PreconditionFailed, InvalidDocument, PreconditionRequired, AssertionBroken, AuditUnavailable,
     ),
 )]

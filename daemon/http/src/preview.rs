@@ -21,7 +21,7 @@ use toolgate_api::policy_diff::Preview;
 #[utoipa::path(
     post, path = "/v1/platform/policy/diff", tag = "policies", operation_id = "preview_platform_policy",
     request_body(content = PlatformDocument, example = json!({"blocked": ["files/delete"]})),
-    responses((status = 200, description = "What would change.", body = Preview), InvalidDocument),
+    responses((status = 200, description = "The changes that the document would make.", body = Preview), InvalidDocument),
 )]
 pub async fn platform(
     State(app): State<App>,
@@ -39,7 +39,7 @@ pub async fn platform(
     post, path = "/v1/orgs/{org}/policy/diff", tag = "policies", operation_id = "preview_organization_policy",
     params(OrgPath),
     request_body(content = OrgDocument, example = json!({"enabled": ["arithmetic/*"]})),
-    responses((status = 200, description = "What would change.", body = Preview), NoOrganization, InvalidDocument),
+    responses((status = 200, description = "The changes that the document would make.", body = Preview), NoOrganization, InvalidDocument),
 )]
 pub async fn organization(
     State(app): State<App>,
@@ -59,7 +59,7 @@ pub async fn organization(
     post, path = "/v1/orgs/{org}/agents/{agent}/policy/diff", tag = "agents", operation_id = "preview_agent",
     params(AgentPath),
     request_body(content = AgentDocument, example = json!({"enabled": ["arithmetic/*"]})),
-    responses((status = 200, description = "What would change.", body = Preview), NoOrganization, InvalidDocument),
+    responses((status = 200, description = "The changes that the document would make.", body = Preview), NoOrganization, InvalidDocument),
 )]
 pub async fn agent(
     State(app): State<App>,

@@ -61,8 +61,8 @@ pub async fn get(
     params(PublisherKeyPath, WriteHeaders, WriteOptions),
     request_body(content = PublisherKeyDocument, example = json!({"publisher": "acme", "public_key": "ed25519:11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=", "namespaces": ["crm", "billing-*"]})),
     responses(
-        (status = 200, description = "It is replaced.", body = DocumentAccepted, headers(("ETag" = String, description = "The tag to replace it by."))),
-        (status = 201, description = "It is made.", body = DocumentAccepted, headers(("ETag" = String, description = "The tag to replace it by."))),
+        (status = 200, description = "The key is replaced.", body = DocumentAccepted, headers(("ETag" = String, description = "The tag to replace it by."))),
+        (status = 201, description = "The key is made.", body = DocumentAccepted, headers(("ETag" = String, description = "The tag to replace it by."))),
         PreconditionFailed, InvalidPublisherKey, StrictWarnings, PreconditionRequired, AuditUnavailable,
     ),
 )]
@@ -84,7 +84,7 @@ pub async fn put(
 #[utoipa::path(
     delete, path = "/v1/platform/publisher-keys/{name}", tag = "publishers", operation_id = "delete_publisher_key",
     params(PublisherKeyPath, DeleteHeaders),
-    responses((status = 204, description = "It is gone."), NoPublisherKey, PreconditionFailed, PreconditionRequired, AuditUnavailable),
+    responses((status = 204, description = "The key is gone."), NoPublisherKey, PreconditionFailed, PreconditionRequired, AuditUnavailable),
 )]
 pub async fn delete(
     State(app): State<App>,
@@ -138,8 +138,8 @@ pub async fn get_own(
     params(OrgPublisherKeyPath, WriteHeaders, WriteOptions),
     request_body(content = PublisherKeyDocument, example = json!({"publisher": "acme", "public_key": "ed25519:11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=", "namespaces": ["crm", "billing-*"]})),
     responses(
-        (status = 200, description = "It is replaced.", body = DocumentAccepted, headers(("ETag" = String, description = "The tag to replace it by."))),
-        (status = 201, description = "It is made.", body = DocumentAccepted, headers(("ETag" = String, description = "The tag to replace it by."))),
+        (status = 200, description = "The key is replaced.", body = DocumentAccepted, headers(("ETag" = String, description = "The tag to replace it by."))),
+        (status = 201, description = "The key is made.", body = DocumentAccepted, headers(("ETag" = String, description = "The tag to replace it by."))),
         NoOrganization, PreconditionFailed, InvalidPublisherKey, StrictWarnings, PreconditionRequired, AuditUnavailable,
     ),
 )]
@@ -162,7 +162,7 @@ pub async fn put_own(
 #[utoipa::path(
     delete, path = "/v1/orgs/{org}/publisher-keys/{name}", tag = "publishers", operation_id = "delete_org_publisher_key",
     params(OrgPublisherKeyPath, DeleteHeaders),
-    responses((status = 204, description = "It is gone."), NoPublisherKey, PreconditionFailed, PreconditionRequired, AuditUnavailable),
+    responses((status = 204, description = "The key is gone."), NoPublisherKey, PreconditionFailed, PreconditionRequired, AuditUnavailable),
 )]
 pub async fn delete_own(
     State(app): State<App>,

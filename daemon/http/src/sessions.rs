@@ -44,12 +44,12 @@ const LOGGED_TOOLS: usize = 50;
     post, path = "/v1/sessions", tag = "sessions", operation_id = "open_session",
     request_body(content = SessionRequest, example = json!({"agent": "acme/support", "user": "u-17", "channel": "webchat"})),
     responses(
-        (status = 201, description = "It is open.", body = SessionView,
+        (status = 201, description = "The session is open.", body = SessionView,
             headers(("Location" = String, description = "The session's address.")),
             links(
                 ("session" = (operation_id = "get_session", parameters(("id" = "$response.body#/session")), description = "Look at it.")),
                 ("end" = (operation_id = "end_session", parameters(("id" = "$response.body#/session")), description = "End it.")),
-                ("tools" = (operation_id = "list_session_tools", parameters(("id" = "$response.body#/session")), description = "What can be called in it.")),
+                ("tools" = (operation_id = "list_session_tools", parameters(("id" = "$response.body#/session")), description = "The tools that the session can call.")),
                 ("calls" = (operation_id = "call_tools", parameters(("id" = "$response.body#/session")), description = "Call tools in it.")),
                 ("files" = (operation_id = "list_files", parameters(("id" = "$response.body#/session")), description = "Its workspace.")),
             )),
@@ -136,7 +136,7 @@ pub async fn get(
 #[utoipa::path(
     delete, path = "/v1/sessions/{id}", tag = "sessions", operation_id = "end_session",
     params(SessionPath),
-    responses((status = 204, description = "It has ended."), NoSession, SessionEnded, AuditUnavailable),
+    responses((status = 204, description = "The session has ended."), NoSession, SessionEnded, AuditUnavailable),
 )]
 pub async fn delete(
     State(app): State<App>,

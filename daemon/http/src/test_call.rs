@@ -38,7 +38,7 @@ const NAMESPACE: &str = "tryout";
 #[utoipa::path(
     post, path = "/v1/try", tag = "custom tools", operation_id = "try_tool",
     request_body(content = TestCallRequest, example = json!({"tool": "arithmetic/evaluate", "arguments": {"expression": "6 * 7"}})),
-    responses((status = 200, description = "What came of it, whatever that was.", body = TestCallView<'static>), NoOrganization, PlatformNamespace, InvalidDocument, ServerUnavailable, ServerDenied, ServerProtocolError, AuditUnavailable),
+    responses((status = 200, description = "The outcome of the call, also of one that failed.", body = TestCallView<'static>), NoOrganization, PlatformNamespace, InvalidDocument, ServerUnavailable, ServerDenied, ServerProtocolError, AuditUnavailable),
 )]
 pub async fn post(
     State(app): State<App>,

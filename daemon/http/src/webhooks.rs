@@ -70,8 +70,8 @@ pub async fn get(
     put, path = "/v1/orgs/{org}/webhooks/{name}", tag = "webhooks", operation_id = "put_webhook", params(WebhookPath, DryRun),
     request_body(content = WebhookRequest, example = json!({"url": "https://hooks.example.org/approvals"})),
     responses(
-        (status = 200, description = "It is replaced.", body = WebhookView),
-        (status = 201, description = "It is made.", body = WebhookView),
+        (status = 200, description = "The webhook is replaced.", body = WebhookView),
+        (status = 201, description = "The webhook is made.", body = WebhookView),
         NoOrganization, HostNotGranted, TooManyWebhooks, Sealed, AuditUnavailable,
     ),
 )]
@@ -93,7 +93,7 @@ pub async fn put(
 /// Deliveries that wait are not sent any more, and its links and callbacks are no longer valid.
 #[utoipa::path(
     delete, path = "/v1/orgs/{org}/webhooks/{name}", tag = "webhooks", operation_id = "delete_webhook", params(WebhookPath),
-    responses((status = 204, description = "It is gone."), NoWebhook, AuditUnavailable),
+    responses((status = 204, description = "The webhook is gone."), NoWebhook, AuditUnavailable),
 )]
 pub async fn delete(
     State(app): State<App>,
@@ -129,7 +129,7 @@ pub async fn test(
     post, path = "/v1/approvals/{id}/callback", tag = "webhooks", operation_id = "decide_by_webhook",
     params(ApprovalPath, CallbackHeaders),
     request_body(content = CallbackRequest, example = json!({"token": "pDXzTpXv…", "decision": "approve", "approver": "ann@example.org"})),
-    responses((status = 200, description = "It is decided.", body = ApprovalView), UnsignedCallback, AlreadyDecided, ApprovalStale, Sealed, AuditUnavailable),
+    responses((status = 200, description = "The approval is decided.", body = ApprovalView), UnsignedCallback, AlreadyDecided, ApprovalStale, Sealed, AuditUnavailable),
 )]
 pub async fn callback(
     State(app): State<App>,

@@ -383,7 +383,7 @@ impl<'a> Entry<'a> {
             "Finds tools for a task. Describe the task in a few words; the tools that fit become callable.";
         let parameters = json!({
             "type": "object",
-            "properties": {"query": {"type": "string", "description": "What the tool should do, in a few words."}},
+            "properties": {"query": {"type": "string", "description": "The task of the tool, in a few words."}},
             "required": ["query"],
             "additionalProperties": false,
         });

@@ -86,7 +86,7 @@ fn search_tools() -> Vec<Tool> {
         tool(
             FIND,
             "Finds tools for a task. Returns their names and descriptions.",
-            json!({"query": {"type": "string", "description": "What the tool should do, in a few words."}}),
+            json!({"query": {"type": "string", "description": "The task of the tool, in a few words."}}),
             &["query"],
         ),
         tool(DESCRIBE, "Describes a tool: its arguments and its result.", json!({"name": name}), &["name"]),
