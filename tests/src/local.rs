@@ -106,6 +106,7 @@ fn config(settings: &LocalSettings<'_>, folder: &Path) -> Config {
     config.rates.burst = settings.rates.burst.into();
     config.audit.segment_bytes = settings.segment_bytes;
     config.audit.reserve_bytes = 0;
+    config.consent.required = false;
     config.calls.rounds_per_turn = u64::MAX;
     config.calls.rounds_per_session = u64::MAX;
     config
