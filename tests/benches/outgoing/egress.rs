@@ -119,7 +119,7 @@ async fn store(folder: &TempDir) -> Credentials {
         .put_document(&DocumentKey::Organization(acme()), "{}", &Precondition::Absent, now_ms())
         .await
         .unwrap();
-    let registry = Registry::new(LimitsPatch::default());
+    let registry = Registry::new(LimitsPatch::default(), Default::default());
     let (audit, _) = Audit::start(&AuditSettings::new(folder.path().join("audit"))).await.unwrap();
     let settings = CredentialSettings {
         audit,

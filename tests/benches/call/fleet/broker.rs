@@ -86,7 +86,7 @@ fn measure_each(messages: &[Message], mut ask: impl FnMut(&Message)) -> Times {
 }
 
 fn registry(organization: &Name, agent: &Name, component: &Component) -> Registry {
-    let registry = Registry::new(LimitsPatch::default());
+    let registry = Registry::new(LimitsPatch::default(), Default::default());
     let plugins = (0..COPIES).flat_map(|copy| {
         sample_policy::plugins().into_iter().map(move |mut described| {
             if copy > 0 {

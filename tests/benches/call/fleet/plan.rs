@@ -76,7 +76,7 @@ impl Plan {
 
     /// Registry with everything, and its plugins, which share one component.
     pub fn build(&self, component: &Component) -> (Registry, Vec<Arc<Plugin<Component>>>) {
-        let registry = Registry::new(LimitsPatch::default());
+        let registry = Registry::new(LimitsPatch::default(), Default::default());
         let plugins: Vec<_> = (0..self.plugins).map(|number| plugin(number, "1.0.0", component)).collect();
         registry.serve(LimitsPatch::default(), plugins.clone());
         registry.put(Replacement::Platform(self.platform(0)));
