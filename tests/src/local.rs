@@ -1,6 +1,9 @@
 //! The daemon's services in this process, with one plugin and one agent. Compiled into the two programs that use it, so that the others
 //! do not link the daemon.
 
+#![allow(clippy::expect_used, reason = "a panic fails the test")]
+#![allow(dead_code, reason = "each program uses a part")]
+
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
