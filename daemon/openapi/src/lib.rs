@@ -10,23 +10,22 @@
 #![warn(missing_docs)]
 
 mod import;
-mod options;
-mod report;
-
 mod action;
-mod arguments;
-mod body;
-mod document;
-mod form_body;
-mod operations;
-mod parameters;
 mod paths;
+mod arguments;
+mod form_body;
+mod body;
 mod schema;
+mod parameters;
 mod security;
-mod select;
 mod servers;
-mod swagger;
+mod options;
+mod select;
+mod operations;
 mod text;
+mod document;
+mod swagger;
+mod report;
 
 pub use import::import;
 pub use options::ImportOptions;
