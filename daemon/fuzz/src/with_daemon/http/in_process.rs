@@ -213,6 +213,7 @@ fn config(folder: &DataFolder) -> Config {
     config.audit.segment_bytes = 1024 * 1024;
     config.audit.reserve_bytes = 64 * 1024;
     config.sandbox.instances = 4;
+    config.consent.required = false;
     config.rates.calls_per_second = u64::MAX;
     config.rates.burst = u64::MAX;
     config
