@@ -194,3 +194,6 @@ impl Admin {
         done
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -256,3 +256,6 @@ fn deadline_of(arrived: Instant, limit_ms: u64, call: &RequestedCall, outer: Opt
 fn after(start: Instant, milliseconds: u64) -> Instant {
     start + Duration::from_millis(milliseconds)
 }
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -15,7 +15,7 @@ use wasmparser::{BinaryReader, CodeSectionReader, ImportSectionReader, Operator,
 use crate::load_error::LoadError;
 
 /// Changes with the code that is added, so that code compiled before is not used.
-pub const REVISION: u32 = 1;
+pub(crate) const REVISION: u32 = 1;
 
 /// Bytes of one slice: some microseconds, and so few that a check between two costs nothing that can be measured.
 const SLICE_BYTES: i32 = 64 * 1024;
@@ -41,7 +41,7 @@ const FUNCTION_TYPE: [u8; 6] = [0x60, 3, 0x7f, 0x7f, 0x7f, 0];
 type Result<T> = std::result::Result<T, LoadError>;
 
 /// Returns the component with bulk memory operations in slices.
-pub fn slice_bulk_memory(component: &[u8]) -> Result<Vec<u8>> {
+pub(crate) fn slice_bulk_memory(component: &[u8]) -> Result<Vec<u8>> {
     slice_component(component, 0)
 }
 

@@ -33,11 +33,11 @@ pub fn processors() -> usize {
 }
 
 /// Shares the processors among guests.
-pub struct CpuScheduler(Queue);
+pub(crate) struct CpuScheduler(Queue);
 
 /// Epoch ticks so far, and the guests that need them. Clones share both.
 #[derive(Clone, Debug, Default)]
-pub struct EpochTicks(Arc<Ticks>);
+pub(crate) struct EpochTicks(Arc<Ticks>);
 
 #[derive(Debug, Default)]
 struct Ticks {
@@ -51,7 +51,7 @@ struct Ticks {
 
 /// The time slices of one guest.
 #[derive(Default)]
-pub struct TimeSlice {
+pub(crate) struct TimeSlice {
     ticks: EpochTicks,
     /// Completed ticks when the slice began.
     began: AtomicU64,
@@ -72,7 +72,7 @@ impl Drop for TimeSlice {
 }
 
 impl CpuScheduler {
-    pub fn new(processors: usize) -> Self {
+    pub(crate) fn new(processors: usize) -> Self {
         // The number of instances already bounds the number of waiting guests.
         Self(Queue::new(QueueSettings {
             running: processors,
@@ -85,7 +85,7 @@ impl CpuScheduler {
     /// Runs a guest to completion in time slices. The caller enforces the deadline.
     ///
     /// The guest is pinned by the caller: moved into this future, it would take its size twice.
-    pub async fn run<G: Future>(
+    pub(crate) async fn run<G: Future>(
         &self,
         organization: &str,
         deadline: Instant,
@@ -136,7 +136,7 @@ fn thread_cpu_time() -> Duration {
 
 impl EpochTicks {
     /// Counts one tick; `tick` advances the epoch.
-    pub fn tick(&self, tick: impl FnOnce()) {
+    pub(crate) fn tick(&self, tick: impl FnOnce()) {
         self.0.count.fetch_add(1, Ordering::SeqCst);
         tick();
         self.0.count.fetch_add(1, Ordering::SeqCst);
@@ -144,7 +144,7 @@ impl EpochTicks {
 
     /// Waits for the next tick, in the thread that ticks. After some ticks without a guest it waits for one, so that an idle
     /// daemon leaves the processor alone.
-    pub fn wait(&self, tick: Duration, without_guest: &mut u32) {
+    pub(crate) fn wait(&self, tick: Duration, without_guest: &mut u32) {
         if self.0.guests.load(Ordering::SeqCst) > 0 {
             *without_guest = 0;
         } else {
@@ -170,19 +170,19 @@ impl EpochTicks {
     }
 
     /// Ticks that every guest has seen.
-    pub fn completed_count(&self) -> u64 {
+    pub(crate) fn completed_count(&self) -> u64 {
         self.0.count.load(Ordering::SeqCst) / 2
     }
 
     /// Ticks that a guest may have seen.
-    pub fn started_count(&self) -> u64 {
+    pub(crate) fn started_count(&self) -> u64 {
         self.0.count.load(Ordering::SeqCst).div_ceil(2)
     }
 }
 
 impl TimeSlice {
     /// Ends slices at epoch ticks, and calls `on_tick` at each tick.
-    pub fn on_epoch_ticks<T: 'static>(
+    pub(crate) fn on_epoch_ticks<T: 'static>(
         store: &mut Store<T>,
         on_tick: fn(&mut T),
         ticks: &EpochTicks,
@@ -208,7 +208,7 @@ impl TimeSlice {
     }
 
     /// Processor time of the guest so far.
-    pub fn cpu_time(&self) -> Duration {
+    pub(crate) fn cpu_time(&self) -> Duration {
         Duration::from_nanos(self.cpu_ns.load(Ordering::Relaxed))
     }
 

@@ -116,6 +116,8 @@ pub enum SandboxError {
 #[derive(Clone)]
 pub struct Sandbox {
     pub(crate) inner: Arc<Shared>,
+    #[cfg(feature = "testing")]
+    pub(crate) fake_guest: Option<crate::testing::FakeGuest>,
 }
 
 pub(crate) struct Shared {
@@ -154,6 +156,8 @@ impl Sandbox {
                 linker,
                 engine,
             }),
+            #[cfg(feature = "testing")]
+            fake_guest: None,
         })
     }
 

@@ -7,6 +7,7 @@
 //! Read in this order: [`engine`] (shared by all guests), [`imports`] (the interfaces a component may import),
 //! [`run`](mod@run) (the life of one call), [`trap`] (maps the end of a guest to an error).
 
+#![deny(unreachable_pub)]
 #![deny(unsafe_code)]
 
 // Shared by all guests.
@@ -43,6 +44,10 @@ mod secret;
 #[cfg(feature = "measure")]
 pub mod measure;
 
+// For tests of other crates.
+#[cfg(feature = "testing")]
+mod testing;
+
 pub use component::Component;
 pub use context::{CallClock, CallContext, CallIdentity, Remainder, TraceContext};
 pub use cpu_scheduler::processors;
@@ -62,5 +67,7 @@ pub use queue::{Queue, QueueError, QueueSettings, Slot};
 pub use run::Definition;
 pub use secret::Secret;
 pub use services::{InnerCall, Messages, OtherTools, Services};
+#[cfg(feature = "testing")]
+pub use testing::FakeCall;
 pub use trap::output_too_large;
 pub use workspace::Workspace;

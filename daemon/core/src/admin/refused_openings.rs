@@ -39,7 +39,7 @@ pub(super) struct RefusedOpenings(Mutex<HashMap<OpeningKind, (Instant, u64)>>);
 
 impl RefusedOpenings {
     /// Counts a refusal if an equal one was recorded within the last minute. Otherwise the caller records it.
-    pub fn is_counted(&self, kind: &OpeningKind, now: Instant) -> bool {
+    pub(super) fn is_counted(&self, kind: &OpeningKind, now: Instant) -> bool {
         let mut kinds = self.lock();
         if let Some((_, count)) = kinds.get_mut(kind) {
             *count += 1;

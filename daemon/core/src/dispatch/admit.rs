@@ -118,10 +118,11 @@ impl Dispatcher {
             biased;
             // An inner call runs in the slot of its outer call, and would wait for another one for ever.
             () = std::future::ready(()), if options.outer.is_some() => Ok(None),
-            slot = self.0.queue.enter(session.setup.organization.as_str(), deadline) => {
-                slot.map(Some).map_err(queue_refusal)
-            }
-            // A stopped call is recorded and does not run, so it needs no slot.
+            slot = self.0.queue.enter(session.setup.organization.as_str(), deadline) => match slot {
+                // A stopped call is recorded and does not run, so it needs no slot.
+                Err(_) if stop.is_requested() => Ok(None),
+                slot => slot.map(Some).map_err(queue_refusal),
+            },
             () = stop.wait_for_request() => Ok(None),
         }
     }

@@ -27,7 +27,12 @@ pub(super) struct CallEvents<'a> {
 
 impl<'a> CallEvents<'a> {
     /// Emits the attempt, unless the call was emitted before it waited for approval.
-    pub fn begin(events: &'a Events, session: &'a Session, call: &'a RequestedCall, is_new: bool) -> Self {
+    pub(super) fn begin(
+        events: &'a Events,
+        session: &'a Session,
+        call: &'a RequestedCall,
+        is_new: bool,
+    ) -> Self {
         if is_new {
             emit(events, session, &call.id, &call.tool, |_| EventKind::ToolCall);
         }
@@ -36,12 +41,12 @@ impl<'a> CallEvents<'a> {
     }
 
     /// The call waits on as it did before this attempt, so nothing has ended.
-    pub fn wait_on(mut self) {
+    pub(super) fn wait_on(mut self) {
         self.ended = true;
     }
 
     /// Emits the end of the call, or that it waits for a person or client.
-    pub fn end(mut self, outcome: &CallOutcome) {
+    pub(super) fn end(mut self, outcome: &CallOutcome) {
         self.ended = true;
         emit_end(self.events, self.session, outcome);
     }

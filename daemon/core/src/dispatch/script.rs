@@ -54,7 +54,7 @@ struct ListedTool<'a> {
 }
 
 impl Script {
-    pub fn new(
+    pub(super) fn new(
         dispatcher: &Dispatcher,
         attempt: &Attempt<'_>,
         admitted: &Admitted<Component>,
@@ -77,17 +77,17 @@ impl Script {
     }
 
     /// Fuel of the calls that the script made, those of an earlier run included.
-    pub fn inner_fuel(&self) -> u64 {
+    pub(super) fn inner_fuel(&self) -> u64 {
         self.inner_fuel.load(Ordering::Relaxed)
     }
 
     /// The end that an inner call gave the script.
-    pub fn take_end(&self) -> Option<OutcomeState> {
+    pub(super) fn take_end(&self) -> Option<OutcomeState> {
         self.end.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// The seed of the script's random numbers, the same in each of its runs. A session's id cannot be guessed.
-    pub fn seed(&self) -> [u8; 32] {
+    pub(super) fn seed(&self) -> [u8; 32] {
         audit::sha256(format!("{}\n{}", self.session.setup.id, self.outer).as_bytes()).0
     }
 

@@ -16,7 +16,7 @@ const WINDOW_BYTES: u64 = 8 * 1024 * 1024;
 const BLOCK_BYTES: usize = 128 * 1024;
 
 /// A decoder of consecutive frames.
-pub struct ZstdDecoder {
+pub(crate) struct ZstdDecoder {
     frames: FrameDecoder,
     /// The received part of the next item: a frame header or a block.
     item: Vec<u8>,
@@ -40,14 +40,14 @@ enum Size {
 }
 
 impl ZstdDecoder {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let mut frames = FrameDecoder::new();
         frames.set_max_window_size(WINDOW_BYTES);
         Self { frames, item: Vec::new(), place: Place::BetweenFrames }
     }
 
     /// Whether content starts like a frame, or, if it is cut short, may become one.
-    pub fn is_start(start: &[u8]) -> bool {
+    pub(crate) fn is_start(start: &[u8]) -> bool {
         let start = &start[..start.len().min(MAGIC.len())];
         match start {
             [] => false,
@@ -57,7 +57,7 @@ impl ZstdDecoder {
     }
 
     /// Bytes that complete the next item or tell its size, at least one. Never more are to be decoded at once.
-    pub fn wanted_bytes(&self) -> usize {
+    pub(crate) fn wanted_bytes(&self) -> usize {
         let size = match (self.place, self.size()) {
             (Place::Skipping(left), _) => return left.max(1),
             (_, Ok(Size::AtLeast(size) | Size::Exactly(size))) => size,
@@ -67,7 +67,7 @@ impl ZstdDecoder {
     }
 
     /// Decodes bytes, at most [`Self::wanted_bytes`].
-    pub fn decode(&mut self, bytes: &[u8]) -> io::Result<Vec<u8>> {
+    pub(crate) fn decode(&mut self, bytes: &[u8]) -> io::Result<Vec<u8>> {
         if let Place::Skipping(left) = self.place {
             self.skip(left.saturating_sub(bytes.len()));
             return Ok(Vec::new());
@@ -85,7 +85,7 @@ impl ZstdDecoder {
     }
 
     /// Checks that the content ends with a frame.
-    pub fn finish(&self) -> io::Result<()> {
+    pub(crate) fn finish(&self) -> io::Result<()> {
         match self.place == Place::BetweenFrames && self.item.is_empty() {
             true => Ok(()),
             false => Err(io::ErrorKind::UnexpectedEof.into()),
