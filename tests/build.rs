@@ -51,16 +51,24 @@ fn find_tools() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed={}", stamp.display());
     println!("cargo::rerun-if-env-changed=TOOLGATE_TEST_TOOLS");
     let are_required = env::var_os("TOOLGATE_TEST_TOOLS").is_some_and(|value| value == "required");
+    let mut missing = Vec::new();
     for (name, path) in TOOLS {
-        enable(name, are_required || folder.join(path).exists());
+        let is_there = are_required || folder.join(path).exists();
+        enable(name, is_there);
+        missing.extend((!is_there).then_some(*name));
     }
-    enable("systemd", are_required || runs("systemd-analyze"));
-    enable(
-        "dpkg",
-        are_required || runs("dpkg-deb") && runs("systemd-sysusers") && runs("strip") && is_root(),
-    );
-    enable("mount", can_mount(&output));
-    enable("swap", can_swap());
+    println!("cargo::rustc-env=TOOLGATE_MISSING_TOOLS={}", missing.join(" "));
+    let packages = runs("dpkg-deb") && runs("systemd-sysusers") && runs("strip") && is_root();
+    for (name, is_there) in [
+        ("systemd", are_required || runs("systemd-analyze")),
+        ("dpkg", are_required || packages),
+        ("mount", can_mount(&output)),
+        ("swap", can_swap()),
+    ] {
+        enable(name, is_there);
+        missing.extend((!is_there).then_some(name));
+    }
+    println!("cargo::rustc-env=TOOLGATE_MISSING={}", missing.join(" "));
     Ok(())
 }
 

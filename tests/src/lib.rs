@@ -9,8 +9,8 @@
 //! - **Names**: an id such as `g16_` is a row of the requirements that the test holds.
 //! - **Guests** are packages in `tests/guests`; each of their tools must be called by a test (`tidy.rs`).
 //! - **Waiting**: poll a condition with [`wait`], never sleep, and assert no elapsed time.
-//! - **Tools**: tests of third-party programs need `.ci/install-test-tools`. Without them cargo shows the tests as ignored; with
-//!   `TOOLGATE_TEST_TOOLS=required` they fail.
+//! - **Tools**: tests of third-party programs need `.ci/install-test-tools`. Without them cargo ignores the tests, and `tools.rs`
+//!   lists them at the end; with `TOOLGATE_TEST_TOOLS=required` they fail.
 
 #![allow(clippy::expect_used, clippy::panic, reason = "a panic fails the test")]
 

@@ -29,7 +29,8 @@ use toolgate_state::store::{DataFolder, Store};
 pub struct LocalDispatcher {
     pub dispatcher: Dispatcher,
     pub origin: Origin,
-    admin: Admin,
+    pub admin: Admin,
+    pub config: Config,
     next: AtomicU64,
     _data: DataFolder,
     /// Data folder, with the audit log in `audit`.
@@ -74,7 +75,7 @@ impl LocalDispatcher {
         let (principal, source) = ("local".into(), "local");
         let origin = Origin { principal, source, trace: None, revoked: Default::default() };
         let dispatcher = admin.dispatcher().clone();
-        Self { dispatcher, origin, admin, next: AtomicU64::new(0), _data: data, folder }
+        Self { dispatcher, origin, admin, config, next: AtomicU64::new(0), _data: data, folder }
     }
 
     pub fn services(&self) -> &Services {

@@ -4,6 +4,8 @@
 
 #![allow(clippy::expect_used, clippy::panic, reason = "a panic fails the test")]
 
+#[path = "commands/author.rs"]
+mod author;
 #[path = "commands/terminal.rs"]
 mod terminal;
 #[path = "commands/every.rs"]

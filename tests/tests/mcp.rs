@@ -4,6 +4,8 @@
 
 #[path = "mcp/conformance.rs"]
 mod conformance;
+#[path = "mcp/mounts.rs"]
+mod mounts;
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};

@@ -177,7 +177,7 @@ impl Fixture {
                 assert_eq!(reply.status, 403, "{who}");
                 return reply.expect_refusal(403, "FORBIDDEN");
             }
-            // No MCP server is mounted here; `mounts.rs` has one.
+            // No MCP server is mounted here; `mcp/mounts.rs` has one.
             _ if caller.reach == Reach::Own && finds_nothing_that_waits(&operation.id) => {
                 return reply.expect_refusal(409, "CONFLICT");
             }

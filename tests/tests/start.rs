@@ -2,8 +2,12 @@
 
 #![allow(clippy::expect_used, clippy::panic, reason = "a panic fails the test")]
 
+#[path = "start/killed.rs"]
+mod killed;
 #[path = "start/package.rs"]
 mod package;
+#[path = "start/quickstart.rs"]
+mod quickstart;
 #[path = "start/service_manager.rs"]
 mod service_manager;
 

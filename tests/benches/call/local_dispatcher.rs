@@ -1,6 +1,7 @@
 //! The daemon's dispatcher in this process, wired like the daemon's, and decisions alone.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -12,11 +13,13 @@ use toolgate_api::call::CallStatus;
 use toolgate_api::limits::LimitsPatch;
 use toolgate_api::policy::{AgentDocument, OrgDocument, PlatformDocument};
 use toolgate_audit::AuditSettings;
+use toolgate_core::admin::Admin;
 use toolgate_core::call::RequestedCall;
 use toolgate_core::services::Services;
-use toolgate_core::sessions::SessionSetup;
+use toolgate_core::sessions::{Session, SessionSetup};
 use toolgate_sandbox::{CallClock, CallContext, Component, SandboxSettings};
 use toolgate_state::clock::now_ms;
+use toolgate_state::config::Config;
 
 use super::ARGUMENTS;
 use super::local::{self, LocalSettings, setup};
@@ -88,6 +91,22 @@ impl LocalDispatcher {
 
     pub fn services(&self) -> &Services {
         self.0.services()
+    }
+
+    pub fn admin(&self) -> &Admin {
+        &self.0.admin
+    }
+
+    pub fn config(&self) -> &Config {
+        &self.0.config
+    }
+
+    pub fn folder(&self) -> &Path {
+        self.0.folder.path()
+    }
+
+    pub fn open_session(&self) -> Arc<Session> {
+        self.0.open_session()
     }
 
     /// Rules of the agent.

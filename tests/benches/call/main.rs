@@ -8,6 +8,7 @@
 //! `cargo bench --profile dist --workspace --bench call`, with one of
 //! - `-- profile`: a minute of (d), for `perf` (`profile gate`: gate and sandbox, `profile bare`: (c)); under
 //!   `valgrind --tool=callgrind --smc-check=all-non-file`, which counts instructions, `rounds=1 instances=64`
+//! - `-- instructions dispatcher|http calls=N`: N calls on one thread, for `instructions.sh`
 //! - `-- knobs`: the cost of each safety setting; with `--write` it updates `daemon/docs/cost.md`
 //! - `-- fleet`: decisions, changes, memory and broker with 10,000 tools and 100,000 agents
 //! - `-- functions`: the same call of a component without the plugin contract, beside one with it
@@ -20,6 +21,7 @@
 mod bare;
 mod fleet;
 mod floor;
+mod instructions;
 #[path = "../../src/local.rs"]
 mod local;
 mod local_dispatcher;
@@ -55,6 +57,10 @@ fn main() {
     let runtime = toolgate::serve::runtime().unwrap();
     if let Some(at) = std::env::args().position(|argument| argument == "profile") {
         return profile(&runtime, echo, std::env::args().nth(at + 1).as_deref());
+    }
+    if std::env::args().any(|argument| argument == "instructions") {
+        let over_http = std::env::args().any(|argument| argument == "http");
+        return instructions::run(echo, over_http, argument("calls=").unwrap_or(1_000).into());
     }
     if std::env::args().any(|argument| argument == "knobs") {
         return knobs::print(&runtime, echo, std::env::args().any(|argument| argument == "--write"));

@@ -1,4 +1,4 @@
-//! Mounts of MCP servers (M4) that answer as servers in the wild do, scripted. Real servers are in `mounts.rs`.
+//! Mounts of MCP servers (M4) that answer as servers in the wild do, scripted. Real servers are in `mcp/mounts.rs`.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

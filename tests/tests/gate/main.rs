@@ -19,6 +19,7 @@ mod messages;
 mod metrics;
 mod quotas;
 mod refusals;
+mod schemas;
 mod scripts;
 mod sessions;
 mod tool_lists;

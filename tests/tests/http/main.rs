@@ -9,6 +9,7 @@
 mod address;
 mod files;
 mod heads;
+mod openapi;
 mod tls;
 mod tokens;
 mod wire;

@@ -76,8 +76,8 @@ fn a_missing_temporary_folder_is_reported_with_its_variable() {
 /// The commands of both pages, each page in one terminal.
 #[test]
 fn o6_every_command_of_the_tutorials_works() {
-    const OPERATOR: &str = include_str!("../../daemon/docs/tutorial-operator.md");
-    const ORCHESTRATOR: &str = include_str!("../../daemon/docs/tutorial-orchestrator.md");
+    const OPERATOR: &str = include_str!("../../../daemon/docs/tutorial-operator.md");
+    const ORCHESTRATOR: &str = include_str!("../../../daemon/docs/tutorial-orchestrator.md");
     let daemon = Daemon::start(PROGRAM, "");
     let run = |page: &str, program: &str| {
         let folder = tempfile::tempdir().expect("a folder");
