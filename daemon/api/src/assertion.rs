@@ -2,6 +2,8 @@
 //!
 //! An assertion gives and takes no right. A change that would break one is refused before it takes effect.
 
+use std::fmt::{self, Display};
+
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::name::Name;
@@ -202,6 +204,17 @@ fn parse_entry(text: &str) -> Result<AgentPattern, HintedError> {
 }
 
 deserialize_parsed!(AgentPattern, parse_entry);
+
+impl Display for AgentPattern {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::All => formatter.write_str("*"),
+            Self::Organization(organization) => write!(formatter, "{organization}/*"),
+            Self::Agent(organization, agent) => write!(formatter, "{organization}/{agent}"),
+            Self::Own(agent) => write!(formatter, "{agent}"),
+        }
+    }
+}
 
 impl Pattern for AgentPattern {
     const ALL: &'static [Self] = &[Self::All];

@@ -2,6 +2,7 @@
 //!
 //! Daemon, command line, fuzz targets, tests and the built-in plugins that read definitions share these types. This crate
 //! has no I/O, no clock, no async runtime and no WebAssembly engine, and is light enough to be compiled into guests.
+#![deny(unreachable_pub)]
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 

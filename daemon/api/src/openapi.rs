@@ -10,6 +10,7 @@ use utoipa::{PartialSchema, ToSchema};
 
 use crate::assertion::AgentPattern;
 use crate::limits::{LIMITS, LimitsPatch};
+use crate::name::{Name, Namespace};
 use crate::pattern_list::{Pattern, PatternList};
 use crate::publisher::NamespacePattern;
 use crate::tools::ToolPattern;
@@ -24,6 +25,25 @@ pub trait PatternSchema: Pattern {
     const ALL_DESCRIPTION: Option<&'static str>;
 
     fn entry() -> ObjectBuilder;
+}
+
+/// Schemas of names. They repeat the grammars of the types; a test compares the two.
+macro_rules! name_schemas {
+    ($($name:ty: $pattern:literal, $max_length:literal;)*) => { $(
+        impl PartialSchema for $name {
+            fn schema() -> RefOr<Schema> {
+                let text = ObjectBuilder::new().schema_type(Type::String);
+                text.pattern(Some($pattern)).max_length(Some($max_length)).into()
+            }
+        }
+
+        impl ToSchema for $name {}
+    )* };
+}
+
+name_schemas! {
+    Name: "^[a-z0-9]([a-z0-9_-]{0,62}[a-z0-9])?$", 64;
+    Namespace: "^[a-z][a-z0-9]*(-[a-z0-9]+)*$", 40;
 }
 
 impl<P: PatternSchema> PartialSchema for PatternList<P> {

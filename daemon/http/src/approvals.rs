@@ -1,6 +1,5 @@
 //! Handlers of approvals: owners and approvers of an organization list, read and decide them.
 
-use axum::extract::State;
 use serde::Deserialize;
 use toolgate_api::approval::{ApprovalState, ApprovalView, DecisionRequest};
 use toolgate_api::page::List;
@@ -15,10 +14,9 @@ use super::error_responses::{
     AlreadyDecided, ApprovalStale, AuditUnavailable, NoApproval, NoOrganization, OtherArgumentsInvalid,
     OwnSession, StoreUnreadable,
 };
-use super::extract::{Authenticated, Path, Query};
+use super::extract::{Client, Path, Query};
 use super::path_params::ApprovalPath;
 use super::problem::Problem;
-use super::state::App;
 
 /// Most bytes of arguments on a page. The arguments of one call can have megabytes.
 const PAGE_BYTES: u64 = 8 * 1024 * 1024;
@@ -27,7 +25,7 @@ const PAGE_BYTES: u64 = 8 * 1024 * 1024;
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub struct ApprovalQuery {
+pub(crate) struct ApprovalQuery {
     /// Lists the approvals of this organization only. Default: all organizations that the token decides for.
     #[param(pattern = "^[a-z0-9]([a-z0-9_-]{0,62}[a-z0-9])?$", max_length = 64)]
     organization: Option<String>,
@@ -49,9 +47,8 @@ pub struct ApprovalQuery {
     get, path = "/v1/approvals", tag = "approvals", operation_id = "list_approvals", params(ApprovalQuery),
     responses((status = 200, description = "A page of approvals.", body = List<ApprovalView>), NoOrganization, StoreUnreadable),
 )]
-pub async fn list(
-    State(app): State<App>,
-    Authenticated(caller): Authenticated,
+pub(crate) async fn list(
+    Client { app, caller }: Client,
     Query(query): Query<ApprovalQuery>,
 ) -> Result<axum::Json<List<ApprovalView>>, Problem> {
     let asked = query.organization.as_deref().map(name).transpose()?;
@@ -75,10 +72,9 @@ pub async fn list(
     get, path = "/v1/approvals/{id}", tag = "approvals", operation_id = "get_approval", params(ApprovalPath),
     responses((status = 200, description = "The approval.", body = ApprovalView), NoApproval, StoreUnreadable),
 )]
-pub async fn get(
-    State(app): State<App>,
-    Authenticated(caller): Authenticated,
-    Path(id): Path<String>,
+pub(crate) async fn get(
+    Client { app, caller }: Client,
+    Path(ApprovalPath { id }): Path<ApprovalPath>,
 ) -> Result<axum::Json<ApprovalView>, Problem> {
     let row = app.services().store.approval(&id, caller.organization.as_ref()).await?;
     Ok(axum::Json(view(row)?))
@@ -94,10 +90,9 @@ pub async fn get(
     request_body(content = DecisionRequest, example = json!({"decision": "approve", "reason": "agreed by phone"})),
     responses((status = 200, description = "The approval is decided.", body = ApprovalView), NoApproval, OwnSession, AlreadyDecided, ApprovalStale, OtherArgumentsInvalid, AuditUnavailable),
 )]
-pub async fn post(
-    State(app): State<App>,
-    Authenticated(caller): Authenticated,
-    Path(id): Path<String>,
+pub(crate) async fn post(
+    Client { app, caller }: Client,
+    Path(ApprovalPath { id }): Path<ApprovalPath>,
     Json(request): Json<DecisionRequest>,
 ) -> Result<axum::Json<ApprovalView>, Problem> {
     let row = app.admin().decide_approval(app.actor(&caller), &id, request).await?;

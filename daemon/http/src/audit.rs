@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use futures_util::{StreamExt, stream};
@@ -22,9 +21,8 @@ use toolgate_core::identity::Caller;
 use utoipa::IntoParams;
 
 use super::error_responses::{NoOrganization, StoreUnreadable};
-use super::extract::{Authenticated, Query};
+use super::extract::{Client, Query};
 use super::problem::Problem;
-use super::state::App;
 
 /// Filters of a search; a record must match all of them.
 #[derive(Default, Deserialize, IntoParams)]
@@ -86,14 +84,10 @@ pub struct AuditQuery {
 /// every search of its time range that filters by no other kind, because it could have matched.
 #[utoipa::path(
     get, path = "/v1/audit", tag = "audit", operation_id = "search_audit", params(AuditQuery),
-    responses(
-        (status = 200, description = "A page of records.", body = AuditPage),
-        NoOrganization, StoreUnreadable,
-    ),
+    responses((status = 200, description = "A page of records.", body = AuditPage), NoOrganization, StoreUnreadable),
 )]
 pub async fn search(
-    State(app): State<App>,
-    Authenticated(caller): Authenticated,
+    Client { app, caller }: Client,
     Query(query): Query<AuditQuery>,
 ) -> Result<axum::Json<AuditPage>, Problem> {
     let query = scope_query(&caller, query)?;
@@ -199,14 +193,10 @@ pub struct ExportParameters {
 /// has an empty line now and then.
 #[utoipa::path(
     get, path = "/v1/audit/export", tag = "audit", operation_id = "export_audit", params(ExportParameters),
-    responses(
-        (status = 200, description = "Lines of JSON.", content((ExportLine = "application/jsonl"))),
-        NoOrganization, StoreUnreadable,
-    ),
+    responses((status = 200, description = "Lines of JSON.", content((ExportLine = "application/jsonl"))), NoOrganization, StoreUnreadable),
 )]
 pub async fn export(
-    State(app): State<App>,
-    Authenticated(caller): Authenticated,
+    Client { app, caller }: Client,
     Query(parameters): Query<ExportParameters>,
 ) -> Result<Response, Problem> {
     let organization = readable_organization(&caller, parameters.organization.as_deref())?;
@@ -317,7 +307,7 @@ impl ExportStream {
     get, path = "/v1/audit/verify", tag = "audit", operation_id = "verify_audit",
     responses((status = 200, description = "The result: `ok`, or the first bad place, with what recoveries noted.", body = VerifyReport), StoreUnreadable),
 )]
-pub async fn verify(State(app): State<App>, _: Authenticated) -> Result<Response, Problem> {
+pub async fn verify(Client { app, .. }: Client) -> Result<Response, Problem> {
     let report = app.audit().verify().await?;
     Ok(axum::Json(report).into_response())
 }

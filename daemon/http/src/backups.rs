@@ -3,7 +3,6 @@
 use std::io::{self, BufWriter, Write};
 
 use axum::body::Body;
-use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
@@ -13,10 +12,9 @@ use toolgate_api::error::{CallError, ErrorType};
 use toolgate_core::backup::{Backup, BackupSource};
 
 use super::error_responses::{AuditUnavailable, BackupRuns};
-use super::extract::Authenticated;
+use super::extract::Client;
 use super::problem::Problem;
 use super::schema::FileBytes;
-use super::state::App;
 
 /// Size of a chunk of the archive, in bytes.
 const CHUNK_BYTES: usize = 256 * 1024;
@@ -39,7 +37,7 @@ const CHUNKS: usize = 4;
         BackupRuns, AuditUnavailable,
     ),
 )]
-pub async fn post(State(app): State<App>, Authenticated(caller): Authenticated) -> Result<Response, Problem> {
+pub(crate) async fn post(Client { app, caller }: Client) -> Result<Response, Problem> {
     let settings = app.settings();
     let store = settings.store_path().map_err(|error| {
         CallError::new(ErrorType::Internal, error.to_string(), "look at the setting `store`")

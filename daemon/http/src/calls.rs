@@ -4,7 +4,7 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use axum::extract::{FromRequestParts, State};
+use axum::extract::FromRequestParts;
 use axum::http::request::Parts as RequestParts;
 use axum::http::{HeaderMap, Method, Request, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -31,7 +31,7 @@ use super::error_responses::{
     StoreUnreadable, TooManyCalls, TooManyStreams,
 };
 use super::events;
-use super::extract::{Authenticated, CallerTrace, Path, trace_of};
+use super::extract::{CallerTrace, Client, Path, trace_of};
 use super::find_tool::Searches;
 use super::guard;
 use super::path_params::{CallPath, SessionPath};
@@ -68,10 +68,9 @@ pub(super) const ACCESS: Access = Access::Orchestrate;
         NoSession, SessionEnded, TooManyCalls, TooManyStreams,
     ),
 )]
-pub async fn post(
-    State(app): State<App>,
-    Authenticated(caller): Authenticated,
-    Path(id): Path<String>,
+pub(crate) async fn post(
+    Client { app, caller }: Client,
+    Path(SessionPath { id }): Path<SessionPath>,
     WantsEvents(events): WantsEvents,
     preferred: Preferred,
     CallerTrace(trace): CallerTrace,
@@ -149,7 +148,7 @@ async fn answer_read(app: App, caller: &Caller, read: ReadRequest) -> Result<Res
 
 /// The event that the client waits for (`Prefer`, RFC 7240).
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Preferred {
+pub(crate) enum Preferred {
     /// The outcomes of the calls.
     Answer,
     /// That the calls were accepted (`respond-async`).
@@ -174,7 +173,7 @@ fn preferred(headers: &HeaderMap) -> Preferred {
 }
 
 /// Whether the client accepts an event stream (`Accept: text/event-stream`).
-pub struct WantsEvents(bool);
+pub(crate) struct WantsEvents(bool);
 
 impl FromRequestParts<App> for WantsEvents {
     type Rejection = Infallible;
@@ -196,14 +195,12 @@ fn accepts_events(headers: &HeaderMap) -> bool {
 /// `status` of an unfinished call is `running`. Outcomes are kept for a limited time, also across a restart of the
 /// daemon; after that, only the fact that the call ended is known, and the outcome is the error `EXPIRED`.
 #[utoipa::path(
-    get, path = "/v1/sessions/{id}/calls/{call}", tag = "calls", operation_id = "get_call",
-    params(CallPath),
+    get, path = "/v1/sessions/{id}/calls/{call}", tag = "calls", operation_id = "get_call", params(CallPath),
     responses((status = 200, description = "The outcome of the call, or its present state.", content((CallResult<'static> = "application/json"), (String = "text/event-stream"))), NoCall, SessionEnded, StoreUnreadable, TooManyStreams),
 )]
-pub async fn get(
-    State(app): State<App>,
-    Authenticated(caller): Authenticated,
-    Path((id, call)): Path<(String, String)>,
+pub(crate) async fn get(
+    Client { app, caller }: Client,
+    Path(CallPath { id, call }): Path<CallPath>,
     WantsEvents(events): WantsEvents,
 ) -> Result<Response, Problem> {
     let session = app.session_of(&caller, &id).await?;
@@ -262,7 +259,7 @@ async fn present_outcome(app: &App, session: &Arc<Session>, call: &str) -> Resul
 #[schema(as = ClientResult)]
 #[serde(untagged)]
 #[allow(dead_code, reason = "read by the derive alone")]
-pub enum ClientResultForm {
+pub(crate) enum ClientResultForm {
     /// The client performed the call.
     Done(ClientDone),
     /// The client failed to perform the call.
@@ -273,7 +270,7 @@ pub enum ClientResultForm {
 #[derive(ToSchema)]
 #[serde(deny_unknown_fields)]
 #[allow(dead_code, reason = "read by the derive alone")]
-pub struct ClientDone {
+pub(crate) struct ClientDone {
     /// `ok`.
     #[schema(pattern = "^ok$", example = "ok")]
     status: String,
@@ -285,7 +282,7 @@ pub struct ClientDone {
 #[derive(ToSchema)]
 #[serde(deny_unknown_fields)]
 #[allow(dead_code, reason = "read by the derive alone")]
-pub struct ClientFailed {
+pub(crate) struct ClientFailed {
     /// `error`.
     #[schema(pattern = "^error$", example = "error")]
     status: String,
@@ -297,7 +294,7 @@ pub struct ClientFailed {
 /// Both results, as they are deserialized.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct ClientResultRequest {
+pub(crate) struct ClientResultRequest {
     status: ClientStatus,
     /// `null` is a valid output.
     #[serde(default, deserialize_with = "some_json")]
@@ -322,18 +319,13 @@ fn some_json<'de, D: serde::Deserializer<'de>>(json: D) -> Result<Option<Box<Raw
 /// invalid output is refused and the call stays open. The request is idempotent: the same result gets the same
 /// response.
 #[utoipa::path(
-    post, path = "/v1/sessions/{id}/calls/{call}/result", tag = "calls", operation_id = "post_client_result",
-    params(CallPath),
+    post, path = "/v1/sessions/{id}/calls/{call}/result", tag = "calls", operation_id = "post_client_result", params(CallPath),
     request_body(content = ClientResultForm, example = json!({"status": "ok", "output": {"done": true}})),
-    responses(
-        (status = 200, description = "The call as it ended.", body = CallResult<'static>),
-        NoCall, AlreadyDecided, ResultTooLate, ResultMismatch, AuditUnavailable,
-    ),
+    responses((status = 200, description = "The call as it ended.", body = CallResult<'static>), NoCall, AlreadyDecided, ResultTooLate, ResultMismatch, AuditUnavailable),
 )]
-pub async fn result(
-    State(app): State<App>,
-    Authenticated(caller): Authenticated,
-    Path((id, call)): Path<(String, String)>,
+pub(crate) async fn result(
+    Client { app, caller }: Client,
+    Path(CallPath { id, call }): Path<CallPath>,
     Json(request): Json<ClientResultRequest>,
 ) -> Result<Response, Problem> {
     let session = app.session_of(&caller, &id).await?;
@@ -375,14 +367,12 @@ pub async fn result(
 /// A running call is stopped; a call that waits for an approval or for its client stops waiting. Both end with
 /// `CANCELLED`. A call that has ended keeps its outcome.
 #[utoipa::path(
-    delete, path = "/v1/sessions/{id}/calls/{call}", tag = "calls", operation_id = "cancel_call",
-    params(CallPath),
+    delete, path = "/v1/sessions/{id}/calls/{call}", tag = "calls", operation_id = "cancel_call", params(CallPath),
     responses((status = 204, description = "It does not run any more."), NoCall, SessionEnded, AuditUnavailable),
 )]
-pub async fn delete(
-    State(app): State<App>,
-    Authenticated(caller): Authenticated,
-    Path((id, call)): Path<(String, String)>,
+pub(crate) async fn delete(
+    Client { app, caller }: Client,
+    Path(CallPath { id, call }): Path<CallPath>,
 ) -> Result<StatusCode, Problem> {
     let session = app.session_of(&caller, &id).await?;
     let call = id_of_path(&session, call);

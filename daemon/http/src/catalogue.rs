@@ -1,6 +1,5 @@
 //! Handler of the catalogue.
 
-use axum::extract::State;
 use serde::Deserialize;
 use toolgate_api::catalogue::{CatalogueView, PluginKind};
 use toolgate_api::error::ErrorType;
@@ -9,9 +8,8 @@ use toolgate_core::catalogue::{CatalogueQuery, CatalogueSort};
 use utoipa::{IntoParams, ToSchema};
 
 use super::error_responses::{NoOrganization, StoreUnreadable};
-use super::extract::{Authenticated, Query};
+use super::extract::{Client, Query};
 use super::problem::Problem;
-use super::state::App;
 
 /// Entries of a page by default: each has all tools of a plugin.
 const ENTRIES: u32 = 20;
@@ -80,8 +78,7 @@ enum SortParameter {
     responses((status = 200, description = "A page of the catalogue.", body = CatalogueView), NoOrganization, StoreUnreadable),
 )]
 pub async fn list(
-    State(app): State<App>,
-    Authenticated(caller): Authenticated,
+    Client { app, caller }: Client,
     Query(parameters): Query<CatalogueParameters>,
 ) -> Result<axum::Json<CatalogueView>, Problem> {
     let organization = match &parameters.org {

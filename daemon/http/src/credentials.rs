@@ -9,18 +9,17 @@ use toolgate_state::clock::now_ms;
 use toolgate_state::documents::Revision;
 
 use super::body::SecretJson;
-use super::documents::{name, own_organization, precondition, status, with_etag};
+use super::documents::{Document, Written, name, status, with_etag};
 use super::error_responses::{
     AuditUnavailable, KeptInVault, NoCredential, NoOrganization, PreconditionFailed, Sealed,
     TooManyCredentials,
 };
-use super::extract::{Authenticated, Path, Query};
+use super::extract::{Client, Path, Query, Tags};
 use super::paging::Page;
 use super::path_params::{CredentialPath, OptionalTags, OrgPath};
 use super::problem::Problem;
 use super::state::App;
-use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use toolgate_api::credential::{CredentialRequest, CredentialRotation, CredentialView};
 use toolgate_api::page::List;
@@ -29,17 +28,15 @@ use toolgate_api::page::List;
 ///
 /// The list is sorted by name and includes the credentials of the organization's users. Secrets are never returned.
 #[utoipa::path(
-    get, path = "/v1/orgs/{org}/credentials", tag = "credentials", operation_id = "list_credentials",
-    params(OrgPath, Page),
+    get, path = "/v1/orgs/{org}/credentials", tag = "credentials", operation_id = "list_credentials", params(OrgPath, Page),
     responses((status = 200, description = "A page of the credentials.", body = List<CredentialView>), NoOrganization),
 )]
 pub async fn list(
-    State(app): State<App>,
-    Authenticated(caller): Authenticated,
-    Path(organization): Path<String>,
+    Client { app, caller }: Client,
+    Path(OrgPath { organization }): Path<OrgPath>,
     Query(page): Query<Page>,
 ) -> Result<axum::Json<List<CredentialView>>, Problem> {
-    let organization = own_organization(&app, &caller, &organization)?;
+    app.admin().expect_own(&caller, &organization)?;
     let limit = page.limit() as usize + 1;
     let credentials = app.services().credentials.list(&organization, page.cursor.as_deref(), limit);
     let items = credentials.iter().map(|credential| to_view(&app, credential)).collect();
@@ -50,19 +47,14 @@ pub async fn list(
 ///
 /// The response has the provider, the bindings and the state. The secret is never returned.
 #[utoipa::path(
-    get, path = "/v1/orgs/{org}/credentials/{name}", tag = "credentials", operation_id = "get_credential",
-    params(CredentialPath),
-    responses(
-        (status = 200, description = "The credential.", body = CredentialView, headers(("ETag" = String, description = "The tag to replace or delete it by."))),
-        NoCredential,
-    ),
+    get, path = "/v1/orgs/{org}/credentials/{name}", tag = "credentials", operation_id = "get_credential", params(CredentialPath),
+    responses(Document<CredentialView>, NoCredential),
 )]
 pub async fn get(
-    State(app): State<App>,
-    Authenticated(caller): Authenticated,
-    Path((organization, credential)): Path<(String, String)>,
+    Client { app, caller }: Client,
+    Path(path): Path<CredentialPath>,
 ) -> Result<Response, Problem> {
-    let key = key(&organization, &credential)?;
+    let key = CredentialKey::from(path);
     Ok(view_response(&app, StatusCode::OK, &*app.admin().credential(&caller, &key)?))
 }
 
@@ -73,26 +65,19 @@ pub async fn get(
 /// once: an integration that it connects is available in open sessions too. A credential of the kind
 /// `oauth2_authorization_code` is pending until a person connects it.
 #[utoipa::path(
-    put, path = "/v1/orgs/{org}/credentials/{name}", tag = "credentials", operation_id = "put_credential",
-    params(CredentialPath, OptionalTags),
+    put, path = "/v1/orgs/{org}/credentials/{name}", tag = "credentials", operation_id = "put_credential", params(CredentialPath, OptionalTags),
     request_body(content = CredentialRequest, example = json!({"provider": "stripe", "kind": "bearer", "secret": "sk_live_…", "bound_to": [{"host": "api.stripe.com", "path": "/v1/"}]})),
-    responses(
-        (status = 200, description = "The credential is replaced.", body = CredentialView, headers(("ETag" = String, description = "The tag to replace or delete it by."))),
-        (status = 201, description = "The credential is made.", body = CredentialView, headers(("ETag" = String, description = "The tag to replace or delete it by."))),
-        NoOrganization, PreconditionFailed, Sealed, TooManyCredentials, AuditUnavailable,
-    ),
+    responses(Written<CredentialView>, NoOrganization, PreconditionFailed, Sealed, TooManyCredentials, AuditUnavailable),
 )]
 pub async fn put(
-    State(app): State<App>,
-    Authenticated(caller): Authenticated,
-    Path((organization, credential)): Path<(String, String)>,
-    headers: HeaderMap,
+    Client { app, caller }: Client,
+    Path(path): Path<CredentialPath>,
+    Tags(tags): Tags,
     SecretJson(request): SecretJson<CredentialRequest>,
 ) -> Result<Response, Problem> {
-    let key = key(&organization, &credential)?;
-    let precondition = precondition(&headers)?;
+    let key = CredentialKey::from(path);
     let new = new_credential(request, app.settings().credentials.plain_http.as_deref().unwrap_or_default())?;
-    let (stored, written) = app.admin().put_credential(app.actor(&caller), &key, new, &precondition).await?;
+    let (stored, written) = app.admin().put_credential(app.actor(&caller), &key, new, &tags).await?;
     Ok(view_response(&app, status(written.created), &stored))
 }
 
@@ -101,19 +86,16 @@ pub async fn put(
 /// The deletion takes effect at once. OAuth2 tokens and keys that the provider issued stay valid there: revoke them
 /// at the provider too.
 #[utoipa::path(
-    delete, path = "/v1/orgs/{org}/credentials/{name}", tag = "credentials", operation_id = "delete_credential",
-    params(CredentialPath, OptionalTags),
+    delete, path = "/v1/orgs/{org}/credentials/{name}", tag = "credentials", operation_id = "delete_credential", params(CredentialPath, OptionalTags),
     responses((status = 204, description = "The credential is gone."), NoCredential, PreconditionFailed, AuditUnavailable),
 )]
 pub async fn delete(
-    State(app): State<App>,
-    Authenticated(caller): Authenticated,
-    Path((organization, credential)): Path<(String, String)>,
-    headers: HeaderMap,
+    Client { app, caller }: Client,
+    Path(path): Path<CredentialPath>,
+    Tags(tags): Tags,
 ) -> Result<StatusCode, Problem> {
-    let key = key(&organization, &credential)?;
-    let precondition = precondition(&headers)?;
-    app.admin().delete_credential(app.actor(&caller), &key, &precondition).await?;
+    let key = CredentialKey::from(path);
+    app.admin().delete_credential(app.actor(&caller), &key, &tags).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -125,22 +107,17 @@ pub async fn delete(
     post, path = "/v1/orgs/{org}/credentials/{name}/rotate", tag = "credentials", operation_id = "rotate_credential",
     params(CredentialPath, OptionalTags),
     request_body(content = CredentialRotation, example = json!({"secret": "sk_live_…"})),
-    responses(
-        (status = 200, description = "The credential is rotated.", body = CredentialView, headers(("ETag" = String, description = "The tag to replace or delete it by."))),
-        NoCredential, PreconditionFailed, KeptInVault, Sealed, AuditUnavailable,
-    ),
+    responses(Document<CredentialView>, NoCredential, PreconditionFailed, KeptInVault, Sealed, AuditUnavailable),
 )]
 pub async fn rotate(
-    State(app): State<App>,
-    Authenticated(caller): Authenticated,
-    Path((organization, credential)): Path<(String, String)>,
-    headers: HeaderMap,
+    Client { app, caller }: Client,
+    Path(path): Path<CredentialPath>,
+    Tags(tags): Tags,
     SecretJson(request): SecretJson<CredentialRotation>,
 ) -> Result<Response, Problem> {
-    let key = key(&organization, &credential)?;
-    let precondition = precondition(&headers)?;
+    let key = CredentialKey::from(path);
     let secret = rotated_secret(request)?;
-    let stored = app.admin().rotate_credential(app.actor(&caller), &key, secret, &precondition).await?;
+    let stored = app.admin().rotate_credential(app.actor(&caller), &key, secret, &tags).await?;
     Ok(view_response(&app, StatusCode::OK, &stored))
 }
 

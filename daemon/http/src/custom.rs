@@ -1,25 +1,23 @@
 //! Handlers of custom tools: an organization defines them without code, for an HTTP API or an MCP server.
 
-use super::body::{Json, expect_json};
+use super::body::Json;
 use super::documents::{
-    self, DryRun, WriteOptions, body_text, document_response, grant_response, name, own_organization,
-    precondition, written_response,
+    self, Document, DryRun, WriteOptions, Written, body_text, document_response, grant_response,
+    written_response,
 };
 use super::error_responses::{
     AssertionBroken, AuditUnavailable, InvalidDocument, NoConsentPending, NoCustomTool, NoCustomToolGrant,
-    NoOrganization, PlatformNamespace, PreconditionFailed, PreconditionRequired, ServerDenied,
-    ServerProtocolError, ServerUnavailable, StoreUnreadable, TooManyTools,
+    NoOrganization, PlatformNamespace, ServerDenied, ServerProtocolError, ServerUnavailable, StoreUnreadable,
+    TagErrors, TooManyTools,
 };
-use super::extract::{Authenticated, Path, Query};
+use super::extract::{Client, Path, Query, Tags};
 use super::paging::Page;
 use super::path_params::{CustomToolPath, DeleteHeaders, OrgPath, WriteHeaders};
-use super::plugins::parse_namespace;
 use super::problem::Problem;
-use super::state::App;
 use std::sync::Arc;
 
 use axum::body::Body;
-use axum::extract::State;
+use axum::extract::Request;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use toolgate_api::custom_tool::{ConsentRequest, CustomToolAccepted, CustomToolView};
@@ -34,17 +32,15 @@ use toolgate_state::documents::{DocumentKey, ToolKey, warning_view};
 ///
 /// The list is sorted by namespace. An entry has the tool's kind, its actions and the changes that wait for consent.
 #[utoipa::path(
-    get, path = "/v1/orgs/{org}/tools", tag = "custom tools", operation_id = "list_custom_tools",
-    params(OrgPath, Page),
+    get, path = "/v1/orgs/{org}/tools", tag = "custom tools", operation_id = "list_custom_tools", params(OrgPath, Page),
     responses((status = 200, description = "A page of the tools.", body = List<CustomToolView>), NoOrganization, StoreUnreadable),
 )]
 pub async fn list(
-    State(app): State<App>,
-    Authenticated(caller): Authenticated,
-    Path(organization): Path<String>,
+    Client { app, caller }: Client,
+    Path(OrgPath { organization }): Path<OrgPath>,
     Query(page): Query<Page>,
 ) -> Result<axum::Json<List<CustomToolView>>, Problem> {
-    let organization = own_organization(&app, &caller, &organization)?;
+    app.admin().expect_own(&caller, &organization)?;
     let limit = page.limit();
     let items = app.admin().custom().list(&organization, page.cursor.as_deref(), limit + 1).await?;
     Ok(axum::Json(List::new(items, limit, |tool| tool.namespace.clone())))
@@ -54,16 +50,14 @@ pub async fn list(
 ///
 /// The response is the definition as it was put. Its `ETag` is the tag that `PUT` and `DELETE` require in `If-Match`.
 #[utoipa::path(
-    get, path = "/v1/orgs/{org}/tools/{namespace}", tag = "custom tools", operation_id = "get_custom_tool",
-    params(CustomToolPath),
-    responses((status = 200, description = "The definition.", body = CustomToolDefinition, headers(("ETag" = String, description = "The tag to replace or delete it by."))), NoCustomTool, StoreUnreadable),
+    get, path = "/v1/orgs/{org}/tools/{namespace}", tag = "custom tools", operation_id = "get_custom_tool", params(CustomToolPath),
+    responses(Document<CustomToolDefinition>, NoCustomTool, StoreUnreadable),
 )]
 pub async fn get(
-    State(app): State<App>,
-    Authenticated(caller): Authenticated,
-    Path((organization, namespace)): Path<(String, String)>,
+    Client { app, caller }: Client,
+    Path(path): Path<CustomToolPath>,
 ) -> Result<Response, Problem> {
-    document_response(&app, &DocumentKey::Tool(own_tool(&caller, &organization, &namespace)?)).await
+    document_response(&app, &DocumentKey::Tool(own_tool(&caller, path)?)).await
 }
 
 /// Create or replace a custom tool.
@@ -80,25 +74,19 @@ pub async fn get(
         "actions": [{"name": "current", "description": "The weather now.", "method": "GET", "path": "/points/{city}",
             "input_schema": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}}],
     })),
-    responses(
-        (status = 200, description = "The tool is replaced.", body = CustomToolAccepted, headers(("ETag" = String, description = "The tag to replace or delete it by."))),
-        (status = 201, description = "The tool is made.", body = CustomToolAccepted, headers(("ETag" = String, description = "The tag to replace or delete it by."))),
-        NoOrganization, PlatformNamespace, TooManyTools, ServerUnavailable, ServerDenied, ServerProtocolError, PreconditionFailed, InvalidDocument, PreconditionRequired, AssertionBroken, AuditUnavailable,
-    ),
+    responses(Written<CustomToolAccepted>, NoOrganization, PlatformNamespace, TooManyTools, ServerUnavailable, ServerDenied, ServerProtocolError, InvalidDocument, AssertionBroken, TagErrors),
 )]
 pub async fn put(
-    State(app): State<App>,
-    Authenticated(caller): Authenticated,
-    Path((organization, namespace)): Path<(String, String)>,
+    client: Client,
+    Path(path): Path<CustomToolPath>,
     Query(DryRun { dry_run }): Query<DryRun>,
+    Tags(tags): Tags,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
-    let key = own_tool(&caller, &organization, &namespace)?;
-    expect_json(&headers)?;
-    let text = body_text(&app, &caller, body).await?;
-    let precondition = precondition(&headers)?;
-    let put = app.admin().put_custom_tool(app.actor(&caller), &key, &text, &precondition, dry_run).await?;
+    let key = own_tool(&client.caller, path)?;
+    let text = body_text(&client, &headers, body).await?;
+    let put = client.app.admin().put_custom_tool(client.actor(), &key, &text, &tags, dry_run).await?;
     let warnings = put.warnings.into_iter().map(warning_view).collect();
     Ok(written_response(put.written, axum::Json(CustomToolAccepted { tool: put.view, warnings })))
 }
@@ -109,17 +97,15 @@ pub async fn put(
 #[utoipa::path(
     delete, path = "/v1/orgs/{org}/tools/{namespace}", tag = "custom tools", operation_id = "delete_custom_tool",
     params(CustomToolPath, DeleteHeaders),
-    responses((status = 204, description = "The tool is gone."), NoCustomTool, PreconditionFailed, PreconditionRequired, AssertionBroken, AuditUnavailable),
+    responses((status = 204, description = "The tool is deleted."), NoCustomTool, AssertionBroken, TagErrors),
 )]
 pub async fn delete(
-    State(app): State<App>,
-    Authenticated(caller): Authenticated,
-    Path((organization, namespace)): Path<(String, String)>,
-    headers: HeaderMap,
+    Client { app, caller }: Client,
+    Path(path): Path<CustomToolPath>,
+    Tags(tags): Tags,
 ) -> Result<StatusCode, Problem> {
-    let key = own_tool(&caller, &organization, &namespace)?;
-    let precondition = precondition(&headers)?;
-    app.admin().delete_custom_tool(app.actor(&caller), &key, &precondition).await?;
+    let key = own_tool(&caller, path)?;
+    app.admin().delete_custom_tool(app.actor(&caller), &key, &tags).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -127,16 +113,14 @@ pub async fn delete(
 ///
 /// Changes since the last consent are returned as `waiting` and have no effect on calls until they are approved.
 #[utoipa::path(
-    post, path = "/v1/orgs/{org}/tools/{namespace}/refresh", tag = "custom tools", operation_id = "refresh_custom_tool",
-    params(CustomToolPath),
+    post, path = "/v1/orgs/{org}/tools/{namespace}/refresh", tag = "custom tools", operation_id = "refresh_custom_tool", params(CustomToolPath),
     responses((status = 200, description = "The tool, with what waits.", body = CustomToolView), NoCustomTool, NoConsentPending, ServerUnavailable, ServerDenied, ServerProtocolError, InvalidDocument, AuditUnavailable),
 )]
 pub async fn refresh(
-    State(app): State<App>,
-    Authenticated(caller): Authenticated,
-    Path((organization, namespace)): Path<(String, String)>,
+    Client { app, caller }: Client,
+    Path(path): Path<CustomToolPath>,
 ) -> Result<axum::Json<CustomToolView>, Problem> {
-    let key = own_tool(&caller, &organization, &namespace)?;
+    let key = own_tool(&caller, path)?;
     Ok(axum::Json(app.admin().refresh_custom_tool(app.actor(&caller), &key).await?))
 }
 
@@ -144,18 +128,16 @@ pub async fn refresh(
 ///
 /// The request has the digest that `refresh` returned, so that no other tool list takes effect.
 #[utoipa::path(
-    post, path = "/v1/orgs/{org}/tools/{namespace}/approve", tag = "custom tools", operation_id = "approve_custom_tool",
-    params(CustomToolPath),
+    post, path = "/v1/orgs/{org}/tools/{namespace}/approve", tag = "custom tools", operation_id = "approve_custom_tool", params(CustomToolPath),
     request_body(content = ConsentRequest),
     responses((status = 200, description = "The tool is in force.", body = CustomToolView), NoCustomTool, NoConsentPending, InvalidDocument, AssertionBroken, AuditUnavailable),
 )]
 pub async fn approve(
-    State(app): State<App>,
-    Authenticated(caller): Authenticated,
-    Path((organization, namespace)): Path<(String, String)>,
+    Client { app, caller }: Client,
+    Path(path): Path<CustomToolPath>,
     Json(consent): Json<ConsentRequest>,
 ) -> Result<axum::Json<CustomToolView>, Problem> {
-    let key = own_tool(&caller, &organization, &namespace)?;
+    let key = own_tool(&caller, path)?;
     Ok(axum::Json(app.admin().approve_custom_tool(app.actor(&caller), &key, &consent.digest).await?))
 }
 
@@ -163,16 +145,14 @@ pub async fn approve(
 ///
 /// A tool without a grant can send requests to the host in its definition, over HTTPS, at public addresses.
 #[utoipa::path(
-    get, path = "/v1/orgs/{org}/tools/{namespace}/grant", tag = "custom tools", operation_id = "get_custom_tool_grant",
-    params(CustomToolPath),
-    responses((status = 200, description = "The document.", body = Grant, headers(("ETag" = String, description = "The tag to replace it by."))), NoCustomToolGrant, StoreUnreadable),
+    get, path = "/v1/orgs/{org}/tools/{namespace}/grant", tag = "custom tools", operation_id = "get_custom_tool_grant", params(CustomToolPath),
+    responses(Document<Grant>, NoCustomToolGrant, StoreUnreadable),
 )]
 pub async fn get_grant(
-    State(app): State<App>,
-    Authenticated(caller): Authenticated,
-    Path((organization, namespace)): Path<(String, String)>,
+    Client { app, caller }: Client,
+    Path(path): Path<CustomToolPath>,
 ) -> Result<Response, Problem> {
-    let key = own_tool(&caller, &organization, &namespace)?;
+    let key = own_tool(&caller, path)?;
     let snapshot = app.services().registry.snapshot();
     let served = || snapshot.own_plugin(&key).map(|plugin| Arc::clone(&plugin.granted));
     grant_response(&app, &DocumentKey::ToolGrant(key.clone()), served).await
@@ -186,27 +166,19 @@ pub async fn get_grant(
     put, path = "/v1/orgs/{org}/tools/{namespace}/grant", tag = "custom tools", operation_id = "put_custom_tool_grant",
     params(CustomToolPath, WriteHeaders, WriteOptions),
     request_body(content = Grant, example = json!({"network": [{"host": "api.example.com"}], "private_networks": ["10.1.0.0/16"]})),
-    responses(
-        (status = 200, description = "The grant is replaced.", body = DocumentAccepted, headers(("ETag" = String, description = "The tag to replace it by."))),
-        (status = 201, description = "The grant is made.", body = DocumentAccepted, headers(("ETag" = String, description = "The tag to replace it by."))),
-        NoOrganization, PreconditionFailed, InvalidDocument, PreconditionRequired, AuditUnavailable,
-    ),
+    responses(Written<DocumentAccepted>, NoOrganization, InvalidDocument, TagErrors),
 )]
 pub async fn put_grant(
-    State(app): State<App>,
-    Authenticated(caller): Authenticated,
-    Path((organization, namespace)): Path<(String, String)>,
-    Query(options): Query<WriteOptions>,
-    headers: HeaderMap,
-    body: Body,
+    client: Client,
+    Path(path): Path<CustomToolPath>,
+    request: Request,
 ) -> Result<Response, Problem> {
-    let key = DocumentKey::ToolGrant(own_tool(&caller, &organization, &namespace)?);
-    documents::put(&app, &caller, key, &options, &headers, body).await
+    documents::put(&client, DocumentKey::ToolGrant(own_tool(&client.caller, path)?), request).await
 }
 
 /// Returns the tool's key if the caller may access its organization.
-pub fn own_tool(caller: &Caller, organization: &str, namespace: &str) -> Result<ToolKey, Problem> {
-    let key = ToolKey { organization: name(organization)?, namespace: parse_namespace(namespace)? };
+pub fn own_tool(caller: &Caller, key: impl Into<ToolKey>) -> Result<ToolKey, Problem> {
+    let key = key.into();
     caller.may_own(&key.organization)?;
     Ok(key)
 }

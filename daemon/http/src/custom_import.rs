@@ -1,12 +1,12 @@
 //! Handler of OpenAPI imports: an OpenAPI document becomes a custom tool (C2). `toolgate_openapi` decides which parts
 //! are imported.
 
-use axum::extract::State;
 use axum::http::StatusCode;
 use serde_json::json;
 use toolgate_api::custom_tool::{CustomToolView, ImportRequest, ImportView, LeftOutView, NoteView};
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_openapi::{ImportError, ImportOptions, Imported, Selector};
+use toolgate_state::documents::ToolKey;
 
 use super::body::Json;
 use super::custom::own_tool;
@@ -14,10 +14,10 @@ use super::error_responses::{
     AssertionBroken, AuditUnavailable, InvalidDocument, NoOrganization, PlatformNamespace, TooManyTools,
     ToolExists,
 };
-use super::extract::{Authenticated, Path};
+use super::extract::{Client, Path};
 use super::path_params::OrgPath;
+use super::plugins::parse_namespace;
 use super::problem::Problem;
-use super::state::App;
 
 /// Maximum number of selectors of one import.
 const SELECTORS: usize = 100;
@@ -28,8 +28,7 @@ const SELECTORS: usize = 100;
 /// refused if the organization already has a tool in this namespace: replace that tool with the definition from a dry
 /// run.
 #[utoipa::path(
-    post, path = "/v1/orgs/{org}/tools/import", tag = "custom tools", operation_id = "import_custom_tool",
-    params(OrgPath),
+    post, path = "/v1/orgs/{org}/tools/import", tag = "custom tools", operation_id = "import_custom_tool", params(OrgPath),
     request_body(content = ImportRequest, example = json!({"namespace": "shop", "document": {
         "openapi": "3.1.0", "info": {"title": "Shop", "version": "1"}, "servers": [{"url": "https://api.example.com"}],
         "paths": {"/items": {"get": {"operationId": "listItems", "responses": {}}}}}})),
@@ -39,13 +38,12 @@ const SELECTORS: usize = 100;
         NoOrganization, PlatformNamespace, ToolExists, TooManyTools, InvalidDocument, AssertionBroken, AuditUnavailable,
     ),
 )]
-pub async fn post(
-    State(app): State<App>,
-    Authenticated(caller): Authenticated,
-    Path(organization): Path<String>,
+pub(crate) async fn post(
+    Client { app, caller }: Client,
+    Path(OrgPath { organization }): Path<OrgPath>,
     Json(request): Json<ImportRequest>,
 ) -> Result<(StatusCode, axum::Json<ImportView>), Problem> {
-    let key = own_tool(&caller, &organization, &request.namespace)?;
+    let key = own_tool(&caller, ToolKey { organization, namespace: parse_namespace(&request.namespace)? })?;
     let is_dry = request.dry_run.unwrap_or(false);
     let import = move || import(&request);
     let (imported, tool) = app.admin().import_custom_tool(app.actor(&caller), &key, import, is_dry).await?;

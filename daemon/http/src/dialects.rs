@@ -23,24 +23,24 @@ mod request_schemas;
 mod responses;
 mod s5;
 mod text;
-pub mod tools;
+pub(crate) mod tools;
 
 use toolgate_core::call::{CallAnswer, CallOutcome, RequestedCall};
 use toolgate_core::sessions::Session;
 
 use super::problem::Problem;
 use answers::{AnthropicAnswer, FlatAnswer, GeminiAnswer, OpenAiAnswer, ResponsesAnswer, TextAnswer};
-pub use answers::{CallsAnswer, ReplyContext, call_result};
+pub(crate) use answers::{CallsAnswer, ReplyContext, call_result};
 use answers::{call_state, native as native_answer};
 use envelope::{Envelope, OnDisconnect, RequestBody};
 use items::Calls;
-pub use items::{kept_id, truncate_name};
-pub use request_schemas::CallsRequest;
+pub(crate) use items::{kept_id, truncate_name};
+pub(crate) use request_schemas::CallsRequest;
 use toolgate_api::call::CallResult;
 
 /// A parsed request.
 #[derive(Debug)]
-pub struct ParsedRequest {
+pub(crate) struct ParsedRequest {
     /// The dialect of the calls, and of the response.
     pub dialect: Dialect,
     /// The model's turn, to which the calls belong.
@@ -51,7 +51,7 @@ pub struct ParsedRequest {
 
 /// The dialect of a request, with the parts of it that the response repeats.
 #[derive(Debug)]
-pub enum Dialect {
+pub(crate) enum Dialect {
     /// `calls`: Toolgate's own.
     Native(Vec<items::GivenId>),
     /// `openai`: OpenAI's chat completions.
@@ -69,7 +69,7 @@ pub enum Dialect {
 }
 
 /// Parses a request of at most `calls_max` calls.
-pub fn parse(body: &[u8], calls_max: u64) -> Result<ParsedRequest, Problem> {
+pub(crate) fn parse(body: &[u8], calls_max: u64) -> Result<ParsedRequest, Problem> {
     let Envelope { turn, on_disconnect, deadline_ms, id, body } = envelope::parse(body)?;
     let mut calls = Calls::default();
     let dialect = match body {
@@ -91,7 +91,7 @@ pub fn parse(body: &[u8], calls_max: u64) -> Result<ParsedRequest, Problem> {
 }
 
 /// Renders the outcomes of the calls in the dialect of their request and in its order.
-pub fn render(dialect: &Dialect, context: ReplyContext<'_>, outcomes: &[CallAnswer]) -> String {
+pub(crate) fn render(dialect: &Dialect, context: ReplyContext<'_>, outcomes: &[CallAnswer]) -> String {
     let states = || outcomes.iter().map(call_state).collect();
     // A dialect with one call has one outcome.
     let first = outcomes.first();
@@ -131,7 +131,7 @@ pub fn render(dialect: &Dialect, context: ReplyContext<'_>, outcomes: &[CallAnsw
 }
 
 /// Renders one outcome in Toolgate's own dialect, with its session and conversation (R4).
-pub fn render_one(session: &Session, outcome: &CallOutcome) -> String {
+pub(crate) fn render_one(session: &Session, outcome: &CallOutcome) -> String {
     json(&CallResult {
         session: Some(session.setup.id.as_str().into()),
         conversation: session.setup.conversation.as_deref().map(Into::into),

@@ -1,9 +1,12 @@
 //! Shared handlers of documents: they are listed, shown and replaced as a whole, with entity tags.
 
+use std::collections::BTreeMap;
+use std::marker::PhantomData;
 use std::sync::Arc;
 
 use axum::body::Body;
-use axum::http::header::{ETAG, IF_MATCH, IF_NONE_MATCH};
+use axum::extract::{FromRequestParts, Request};
+use axum::http::header::ETAG;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
@@ -15,13 +18,15 @@ use toolgate_api::page::List;
 use toolgate_core::admin::{DocumentWrite, DocumentWritten};
 use toolgate_core::identity::Caller;
 use toolgate_core::registry::RuleKey;
-use toolgate_state::documents::{DocumentKey, DocumentKind, Precondition, Revision, warning_view};
+use toolgate_state::documents::{DocumentKey, DocumentKind, Revision, warning_view};
 use toolgate_state::store::WriteResult;
-use utoipa::IntoParams;
+use utoipa::openapi::{self, ContentBuilder, Ref, RefOr, ResponseBuilder};
+use utoipa::{IntoParams, IntoResponses, ToSchema};
 
 use super::body;
 use super::body::expect_json;
-use super::header::header;
+use super::error_responses::text_header;
+use super::extract::{Client, Query, Tags};
 use super::paging::Page;
 use super::problem::Problem;
 use super::state::App;
@@ -56,40 +61,35 @@ pub struct DryRun {
 }
 
 /// Reads the body of a document as text, since documents are stored as they were sent.
-pub(super) async fn body_text(app: &App, caller: &Caller, body: Body) -> Result<String, Problem> {
+pub(super) async fn body_text(client: &Client, headers: &HeaderMap, body: Body) -> Result<String, Problem> {
+    expect_json(headers)?;
+    let Client { app, caller } = client;
     let bytes = body::read(app, caller.organization.as_ref(), body, app.settings().http.body_bytes).await?;
     String::from_utf8(bytes.into_bytes().into()).map_err(|_| {
         Problem::new(ErrorType::InvalidRequest, "the document is not UTF-8", "send JSON in UTF-8")
     })
 }
 
-/// Reads the request body as a document and stores it.
-pub(super) async fn put(
-    app: &App,
-    caller: &Caller,
-    key: DocumentKey,
-    options: &WriteOptions,
-    headers: &HeaderMap,
-    body: Body,
-) -> Result<Response, Problem> {
-    expect_json(headers)?;
-    let text = body_text(app, caller, body).await?;
-    let WriteOptions { strict, dry_run } = *options;
-    let write = DocumentWrite { key, text, precondition: precondition(headers)?, strict, dry_run };
-    let DocumentWritten { written, warnings } = app.admin().put_document(app.actor(caller), write).await?;
+/// Stores the body of a request as a document, under the tags in its headers and the options in its query.
+pub(super) async fn put(client: &Client, key: DocumentKey, request: Request) -> Result<Response, Problem> {
+    let (mut parts, body) = request.into_parts();
+    let Query(WriteOptions { strict, dry_run }) = Query::from_request_parts(&mut parts, &client.app).await?;
+    let text = body_text(client, &parts.headers, body).await?;
+    let Tags(precondition) = Tags::from_request_parts(&mut parts, &client.app).await?;
+    let write = DocumentWrite { key, text, precondition, strict, dry_run };
+    let DocumentWritten { written, warnings } =
+        client.app.admin().put_document(client.actor(), write).await?;
     let accepted = DocumentAccepted { warnings: warnings.into_iter().map(warning_view).collect() };
     Ok(written_response(written, axum::Json(accepted)))
 }
 
 /// Deletes a document.
 pub(super) async fn delete(
-    app: &App,
-    caller: &Caller,
+    client: &Client,
     key: &DocumentKey,
-    headers: &HeaderMap,
+    Tags(tags): Tags,
 ) -> Result<StatusCode, Problem> {
-    let precondition = precondition(headers)?;
-    app.admin().delete_document(app.actor(caller), key, &precondition).await?;
+    client.app.admin().delete_document(client.actor(), key, &tags).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -141,10 +141,6 @@ pub(super) async fn grant_response(
     }
 }
 
-pub(super) fn precondition(headers: &HeaderMap) -> Result<Precondition, Problem> {
-    Ok(Precondition::from_headers(header(headers, &IF_MATCH)?, header(headers, &IF_NONE_MATCH)?)?)
-}
-
 pub(super) fn with_etag(status: StatusCode, revision: Revision, mut response: Response) -> Response {
     *response.status_mut() = status;
     if let Ok(tag) = HeaderValue::from_str(&revision.etag()) {
@@ -174,4 +170,48 @@ pub fn own_organization(app: &App, caller: &Caller, organization: &str) -> Resul
     let organization = name(organization)?;
     app.admin().expect_own(caller, &organization)?;
     Ok(organization)
+}
+
+/// Response with a stored document of type `T` and its entity tag.
+pub(super) struct Document<T>(PhantomData<T>);
+
+/// Responses to a write that is answered with `T` and the new entity tag.
+pub(super) struct Written<T>(PhantomData<T>);
+
+/// Responses to a write that is answered with the new entity tag alone.
+pub(super) struct WrittenWithoutBody;
+
+impl<T: ToSchema> IntoResponses for Document<T> {
+    fn responses() -> BTreeMap<String, RefOr<openapi::Response>> {
+        BTreeMap::from([("200".to_owned(), tagged("The document.", Some(&T::name())))])
+    }
+}
+
+impl<T: ToSchema> IntoResponses for Written<T> {
+    fn responses() -> BTreeMap<String, RefOr<openapi::Response>> {
+        written_responses(Some(&T::name()))
+    }
+}
+
+impl IntoResponses for WrittenWithoutBody {
+    fn responses() -> BTreeMap<String, RefOr<openapi::Response>> {
+        written_responses(None)
+    }
+}
+
+fn written_responses(schema: Option<&str>) -> BTreeMap<String, RefOr<openapi::Response>> {
+    BTreeMap::from([
+        ("200".to_owned(), tagged("The document is replaced, or was checked only.", schema)),
+        ("201".to_owned(), tagged("The document is created.", schema)),
+    ])
+}
+
+/// A response with an entity tag. `Outline` has the schemas that no operation names otherwise.
+fn tagged(description: &str, schema: Option<&str>) -> RefOr<openapi::Response> {
+    let tag = text_header("The tag to replace or delete it by.");
+    let response = ResponseBuilder::new().description(description).header("ETag", tag);
+    match schema.map(|name| ContentBuilder::new().schema(Some(Ref::from_schema_name(name))).build()) {
+        Some(content) => response.content("application/json", content).into(),
+        None => response.into(),
+    }
 }

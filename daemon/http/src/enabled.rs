@@ -1,42 +1,33 @@
 //! Handlers of the plugins that an organization has enabled: its settings and its consent.
 
 use axum::body::Body;
-use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use toolgate_api::catalogue::{EnabledDocument, EnabledView};
 use toolgate_state::documents::DocumentKey;
 
-use super::body::expect_json;
 use super::custom::own_tool;
-use super::documents::{self, DryRun, body_text, precondition, with_etag, written_response};
+use super::documents::{self, Document, DryRun, Written, body_text, with_etag, written_response};
 use super::error_responses::{
-    AuditUnavailable, InvalidDocument, NoEnabledDocument, NotInCatalogue, OtherVersion, PreconditionFailed,
-    PreconditionRequired, StoreUnreadable,
+    InvalidDocument, NoEnabledDocument, NotInCatalogue, OtherVersion, StoreUnreadable, TagErrors,
 };
-use super::extract::{Authenticated, Path, Query};
+use super::extract::{Client, Path, Query, Tags};
 use super::path_params::{DeleteHeaders, EnabledPath, WriteHeaders};
 use super::problem::Problem;
-use super::state::App;
 
 /// Get a plugin as an organization has it.
 ///
 /// The response says what the plugin may reach, who publishes it and its risk, which is what a consent accepts; the consent
 /// that was given; and the settings. It has an `ETag` once the organization has set something for the plugin.
 #[utoipa::path(
-    get, path = "/v1/orgs/{org}/enabled/{namespace}", tag = "catalogue", operation_id = "get_enabled_plugin",
-    params(EnabledPath),
-    responses(
-        (status = 200, description = "The plugin.", body = EnabledView, headers(("ETag" = String, description = "The tag to replace or delete it by, if the organization has set something."))),
-        NotInCatalogue, StoreUnreadable,
-    ),
+    get, path = "/v1/orgs/{org}/enabled/{namespace}", tag = "catalogue", operation_id = "get_enabled_plugin", params(EnabledPath),
+    responses(Document<EnabledView>, NotInCatalogue, StoreUnreadable),
 )]
-pub async fn get(
-    State(app): State<App>,
-    Authenticated(caller): Authenticated,
-    Path((organization, namespace)): Path<(String, String)>,
+pub(crate) async fn get(
+    Client { app, caller }: Client,
+    Path(path): Path<EnabledPath>,
 ) -> Result<Response, Problem> {
-    let key = own_tool(&caller, &organization, &namespace)?;
+    let key = own_tool(&caller, path)?;
     let (view, revision) = app.admin().enabled_plugin(&caller, &key).await?;
     let response = axum::Json(view).into_response();
     Ok(match revision {
@@ -57,26 +48,20 @@ pub async fn get(
     request_body(content = EnabledDocument, example = json!({
         "config": {}, "consent": {"digest": "sha256:21fe31dfa154a261626bf854046fd2271b7bed4b6abe45aa58877ef47f9721b9", "accept": true},
     })),
-    responses(
-        (status = 200, description = "The consent is replaced.", body = EnabledView, headers(("ETag" = String, description = "The tag to replace or delete it by."))),
-        (status = 201, description = "The consent is made.", body = EnabledView, headers(("ETag" = String, description = "The tag to replace or delete it by."))),
-        NotInCatalogue, OtherVersion, PreconditionFailed, InvalidDocument, PreconditionRequired, AuditUnavailable,
-    ),
+    responses(Written<EnabledView>, NotInCatalogue, OtherVersion, InvalidDocument, TagErrors),
 )]
-pub async fn put(
-    State(app): State<App>,
-    Authenticated(caller): Authenticated,
-    Path((organization, namespace)): Path<(String, String)>,
+pub(crate) async fn put(
+    client: Client,
+    Path(path): Path<EnabledPath>,
     Query(DryRun { dry_run }): Query<DryRun>,
+    Tags(tags): Tags,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
-    let key = own_tool(&caller, &organization, &namespace)?;
-    expect_json(&headers)?;
-    let text = body_text(&app, &caller, body).await?;
-    let precondition = precondition(&headers)?;
-    let (written, view) =
-        app.admin().put_enabled(app.actor(&caller), &key, &text, &precondition, dry_run).await?;
+    let key = own_tool(&client.caller, path)?;
+    let text = body_text(&client, &headers, body).await?;
+    let (admin, actor) = (client.app.admin(), client.actor());
+    let (written, view) = admin.put_enabled(actor, &key, &text, &tags, dry_run).await?;
     Ok(written_response(written, axum::Json(view)))
 }
 
@@ -86,14 +71,13 @@ pub async fn put(
 #[utoipa::path(
     delete, path = "/v1/orgs/{org}/enabled/{namespace}", tag = "catalogue", operation_id = "delete_enabled_plugin",
     params(EnabledPath, DeleteHeaders),
-    responses((status = 204, description = "The consent is gone."), NoEnabledDocument, PreconditionFailed, PreconditionRequired, AuditUnavailable),
+    responses((status = 204, description = "The settings and the consent are deleted."), NoEnabledDocument, TagErrors),
 )]
-pub async fn delete(
-    State(app): State<App>,
-    Authenticated(caller): Authenticated,
-    Path((organization, namespace)): Path<(String, String)>,
-    headers: HeaderMap,
+pub(crate) async fn delete(
+    client: Client,
+    Path(path): Path<EnabledPath>,
+    tags: Tags,
 ) -> Result<StatusCode, Problem> {
-    let key = own_tool(&caller, &organization, &namespace)?;
-    documents::delete(&app, &caller, &DocumentKey::Enabled(key), &headers).await
+    let key = own_tool(&client.caller, path)?;
+    documents::delete(&client, &DocumentKey::Enabled(key), tags).await
 }

@@ -90,6 +90,20 @@ pub(super) fn text_header(description: &str) -> Header {
     HeaderBuilder::new().schema(Some(schema)).description(Some(description)).build()
 }
 
+/// The errors of every change of a document under an entity tag.
+pub(super) struct TagErrors;
+
+impl IntoResponses for TagErrors {
+    fn responses() -> BTreeMap<String, RefOr<Response>> {
+        let errors = [
+            PreconditionFailed::responses(),
+            PreconditionRequired::responses(),
+            AuditUnavailable::responses(),
+        ];
+        errors.into_iter().flatten().collect()
+    }
+}
+
 /// Declares a type for each error, for `responses(…)` of the handlers.
 macro_rules! error_responses {
     ($($name:ident = $error_type:ident $(as $status:literal)?, $when:literal;)*) => {
@@ -133,7 +147,7 @@ error_responses! {
     NoConsentPending = Conflict, "no consent is pending, another one is, or the tool is not mounted";
     TooManySessions = QuotaExceeded, "the organization has the maximum number of open sessions";
     TooManyStreams = QuotaExceeded, "the organization follows the maximum number of event streams";
-    NoPlugin = NotFound, "no such plugin is loaded";
+    NoPlugin = NotFound, "no such plugin is loaded, or its organization is not the token's";
     NoSession = NotFound, "no such session, or the token may not use it";
     NoCall = NotFound, "no such call or session, or the token may not use the session";
     NoTool = NotFound, "no such tool or session, or the token may not use the session";
@@ -177,7 +191,6 @@ error_responses! {
     PreconditionRequired = InvalidRequest as 428, "neither `If-Match` nor `If-None-Match` says what the write replaces";
     InvalidDocument = InvalidPolicy, "the document is not valid; `details.pointer` is the position of the error";
     InvalidPlugin = InvalidPlugin, "the file is not a plugin that follows the contract";
-    NoOwnedPlugin = NotFound, "the organization, if it is the token's, loaded no such plugin for itself";
     OwnersLoadNothing = Forbidden, "the platform's policy does not let organizations load plugins";
     OwnedNamespaceTaken = Conflict, "a plugin of the platform, a custom tool or another publisher has the namespace";
     TooManyOwnedPlugins = QuotaExceeded, "the organization has as many plugins of its own, or as many bytes of them, as are kept";
@@ -185,7 +198,7 @@ error_responses! {
     NoRegistryPlugin = NotFound, "the registry has no plugin under that reference";
     RegistryLogin = CredentialMissing, "the registry wants a login that the daemon does not have, or refuses it";
     RegistryUnavailable = ApiUnavailable, "the registry does not respond, or not in time";
-    BuiltInPlugin = Conflict, "the plugin is built in, and can only be disabled";
+    CannotRemove = Conflict, "the plugin is built in and can only be disabled, or an assertion would be broken";
     NoPreviousVersion = Conflict, "no earlier version is kept";
     NotEmpty = Conflict, "the folder is not empty";
     NoTools = NoTools, "the agent has no tool that it could call";

@@ -14,7 +14,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::extract::State;
 use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
 use futures_util::{StreamExt, stream};
@@ -31,9 +30,8 @@ use toolgate_core::sessions::{CallState, Session};
 use toolgate_state::clock::now_ms;
 
 use super::dialects::{self, ParsedRequest, ReplyContext};
-use super::documents::own_organization;
 use super::error_responses::{NoOrganization, NoSession, SessionEnded, TooManyStreams};
-use super::extract::{Authenticated, Path};
+use super::extract::{Client, Path};
 use super::find_tool::Searches;
 use super::path_params::{LastEventId, OrgPath, SessionPath};
 use super::problem::Problem;
@@ -51,11 +49,7 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
     get, path = "/v1/events", tag = "events", operation_id = "follow_events", params(LastEventId),
     responses((status = 200, description = "Server-sent events.", content((StreamEvent = "text/event-stream")))),
 )]
-pub async fn all(
-    State(app): State<App>,
-    Authenticated(caller): Authenticated,
-    headers: HeaderMap,
-) -> Result<Response, Problem> {
+pub(crate) async fn all(Client { app, caller }: Client, headers: HeaderMap) -> Result<Response, Problem> {
     follow(&app, Scope::All, Filter::Everything, &caller, &headers)
 }
 
@@ -63,17 +57,15 @@ pub async fn all(
 ///
 /// Streams every event of the calls of its agents, from now on or after the one in `Last-Event-ID`.
 #[utoipa::path(
-    get, path = "/v1/orgs/{org}/events", tag = "events", operation_id = "follow_organization_events",
-    params(OrgPath, LastEventId),
+    get, path = "/v1/orgs/{org}/events", tag = "events", operation_id = "follow_organization_events", params(OrgPath, LastEventId),
     responses((status = 200, description = "Server-sent events.", content((StreamEvent = "text/event-stream"))), NoOrganization, TooManyStreams),
 )]
-pub async fn of_organization(
-    State(app): State<App>,
-    Authenticated(caller): Authenticated,
-    Path(organization): Path<String>,
+pub(crate) async fn of_organization(
+    Client { app, caller }: Client,
+    Path(OrgPath { organization }): Path<OrgPath>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let organization = own_organization(&app, &caller, &organization)?;
+    app.admin().expect_own(&caller, &organization)?;
     follow(&app, Scope::Organization(organization), Filter::Everything, &caller, &headers)
 }
 
@@ -81,14 +73,12 @@ pub async fn of_organization(
 ///
 /// Streams every event of its calls, from now on or after the one in `Last-Event-ID`. The stream ends with the session.
 #[utoipa::path(
-    get, path = "/v1/sessions/{id}/events", tag = "events", operation_id = "follow_session_events",
-    params(SessionPath, LastEventId),
+    get, path = "/v1/sessions/{id}/events", tag = "events", operation_id = "follow_session_events", params(SessionPath, LastEventId),
     responses((status = 200, description = "Server-sent events.", content((StreamEvent = "text/event-stream"))), NoSession, SessionEnded, TooManyStreams),
 )]
-pub async fn of_session(
-    State(app): State<App>,
-    Authenticated(caller): Authenticated,
-    Path(id): Path<String>,
+pub(crate) async fn of_session(
+    Client { app, caller }: Client,
+    Path(SessionPath { id }): Path<SessionPath>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let session = app.session_of(&caller, &id).await?;

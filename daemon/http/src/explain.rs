@@ -2,13 +2,10 @@
 
 use toolgate_core::admin::explain;
 
-use super::documents::name;
 use super::error_responses::{NoAgent, SessionEnded};
-use super::extract::{Authenticated, Path, Query};
+use super::extract::{Client, Path, Query};
 use super::path_params::AgentPath;
 use super::problem::Problem;
-use super::state::App;
-use axum::extract::State;
 use serde::Deserialize;
 use toolgate_admission::SessionFacts;
 use toolgate_api::explain::Explanation;
@@ -32,17 +29,14 @@ pub struct ExplainQuery {
 ///
 /// Returns, for each tool, the layer that allows or denies it and the rule. The same function decides about calls.
 #[utoipa::path(
-    get, path = "/v1/orgs/{org}/agents/{agent}/explain", tag = "agents", operation_id = "explain_agent",
-    params(AgentPath, ExplainQuery),
+    get, path = "/v1/orgs/{org}/agents/{agent}/explain", tag = "agents", operation_id = "explain_agent", params(AgentPath, ExplainQuery),
     responses((status = 200, description = "The explanation.", body = Explanation), NoAgent, SessionEnded),
 )]
 pub async fn get(
-    State(app): State<App>,
-    Authenticated(caller): Authenticated,
-    Path((organization, agent)): Path<(String, String)>,
+    Client { app, caller }: Client,
+    Path(AgentPath { organization, agent }): Path<AgentPath>,
     Query(query): Query<ExplainQuery>,
 ) -> Result<axum::Json<Explanation>, Problem> {
-    let (organization, agent) = (name(&organization)?, name(&agent)?);
     caller.may_own(&organization)?;
     let registry = &app.services().registry;
     match &query.tool {

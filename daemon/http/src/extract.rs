@@ -5,19 +5,50 @@ use std::error::Error;
 use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
+use axum::extract::path::ErrorKind;
+use axum::extract::rejection::PathRejection;
 use axum::http::HeaderMap;
+use axum::http::header::{IF_MATCH, IF_NONE_MATCH};
 use axum::http::request::Parts;
 use serde::de::{self, Deserialize, DeserializeOwned, Deserializer};
 use toolgate_api::error::ErrorType;
+use toolgate_api::name::Name;
+use toolgate_core::admin::Actor;
 use toolgate_core::identity::Caller;
 use toolgate_core::traces::{TraceParent, Traces};
+use toolgate_state::documents::Precondition;
 
+use super::header::header;
 use super::problem::Problem;
 use super::schema::SAFE_INTEGER;
 use super::state::App;
 
 /// The caller behind a valid token, whose role has the access that the route needs.
 pub struct Authenticated(pub Arc<Caller>);
+
+/// The same caller, and the app that serves it.
+pub struct Client {
+    /// The app.
+    pub app: App,
+    /// The caller.
+    pub caller: Arc<Caller>,
+}
+
+impl Client {
+    /// The caller as the administration layer takes it.
+    pub fn actor(&self) -> Actor<'_> {
+        self.app.actor(&self.caller)
+    }
+
+    /// Checks that an organization exists and is the caller's; the platform is, since its routes have a guard.
+    pub fn expect_own(&self, organization: Option<&Name>) -> Result<(), Problem> {
+        let admin = self.app.admin();
+        Ok(organization.map_or(Ok(()), |organization| admin.expect_own(&self.caller, organization))?)
+    }
+}
+
+/// The entity tags of `If-Match` and `If-None-Match`, of which a change of a document needs one.
+pub struct Tags(pub Precondition);
 
 /// The trace of the caller (`traceparent`), where calls have traces.
 pub struct CallerTrace(pub Option<Arc<TraceParent>>);
@@ -33,7 +64,15 @@ impl<T: DeserializeOwned + Send> FromRequestParts<App> for Path<T> {
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
         let read = axum::extract::Path::from_request_parts(parts, app).await;
-        let axum::extract::Path(value) = read.map_err(|refused| unreadable("address", &refused))?;
+        let axum::extract::Path(value) = read.map_err(|refused| match refused {
+            PathRejection::FailedToDeserializePathParams(refused) => match refused.into_kind() {
+                ErrorKind::DeserializeError { message, .. } | ErrorKind::Message(message) => {
+                    unreadable("address", &message)
+                }
+                kind => unreadable("address", &kind.to_string()),
+            },
+            refused => unreadable("address", &refused.to_string()),
+        })?;
         Ok(Self(value))
     }
 }
@@ -43,7 +82,8 @@ impl<T: DeserializeOwned> FromRequestParts<App> for Query<T> {
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
         let read = axum::extract::Query::from_request_parts(parts, app).await;
-        let axum::extract::Query(value) = read.map_err(|refused| unreadable("query", &refused))?;
+        let axum::extract::Query(value) =
+            read.map_err(|refused| unreadable("query", &innermost(&refused).to_string()))?;
         Ok(Self(value))
     }
 }
@@ -57,6 +97,24 @@ impl FromRequestParts<App> for Authenticated {
             tracing::error!(path = parts.uri.path(), "a route that asks who is calling has no guard");
             Problem::new(ErrorType::Internal, "the daemon does not know who is calling", "tell the operator")
         })
+    }
+}
+
+impl FromRequestParts<App> for Client {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
+        let Authenticated(caller) = Authenticated::from_request_parts(parts, app).await?;
+        Ok(Self { app: app.clone(), caller })
+    }
+}
+
+impl FromRequestParts<App> for Tags {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Problem> {
+        let tags = |name| header(&parts.headers, name);
+        Ok(Self(Precondition::from_headers(tags(&IF_MATCH)?, tags(&IF_NONE_MATCH)?)?))
     }
 }
 
@@ -80,17 +138,21 @@ pub(super) fn trace_of(traces: &Traces, headers: &HeaderMap) -> Option<Arc<Trace
     traces.parent(parent, Some(&states.collect::<Vec<_>>().join(",")))
 }
 
-fn unreadable(what: &str, refused: &dyn Error) -> Problem {
-    // The innermost error names the parameter; the outer errors name steps of the library.
-    let mut why = refused;
-    while let Some(source) = why.source() {
-        why = source;
+/// The innermost error, which names the parameter; the outer errors name steps of the library.
+fn innermost(error: &dyn Error) -> &dyn Error {
+    error.source().map_or(error, innermost)
+}
+
+/// A name that is none brings its hint in a second line (`toolgate_api::read`).
+fn unreadable(what: &str, why: &str) -> Problem {
+    match why.split_once('\n') {
+        Some((message, hint)) => Problem::new(ErrorType::InvalidRequest, message, hint),
+        None => Problem::new(
+            ErrorType::InvalidRequest,
+            format!("the {what} is invalid: {why}"),
+            "compare it with `/openapi.json`",
+        ),
     }
-    Problem::new(
-        ErrorType::InvalidRequest,
-        format!("the {what} is invalid: {why}"),
-        "compare it with `/openapi.json`",
-    )
 }
 
 /// Parses a time in milliseconds since 1970, at most the greatest integer that every JSON parser keeps exactly.

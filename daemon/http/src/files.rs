@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::body::Body;
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::http::header::{self, IF_MATCH, IF_NONE_MATCH};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
@@ -23,7 +23,7 @@ use super::body;
 use super::error_responses::{
     FileExists, NoFile, NoSession, NotEmpty, SessionEnded, StoreUnreadable, WorkspaceFull,
 };
-use super::extract::{Authenticated, Path};
+use super::extract::{Client, Path};
 use super::header::header;
 use super::path_params::{FileHeaders, FilePath, SessionPath};
 use super::problem::Problem;
@@ -34,14 +34,12 @@ use super::state::App;
 ///
 /// Returns every file and folder in it, at most 10,000 entries.
 #[utoipa::path(
-    get, path = "/v1/sessions/{id}/files", tag = "files", operation_id = "list_files",
-    params(SessionPath),
+    get, path = "/v1/sessions/{id}/files", tag = "files", operation_id = "list_files", params(SessionPath),
     responses((status = 200, description = "The files of the folder.", body = FileList), NoSession, SessionEnded, StoreUnreadable),
 )]
 pub async fn list(
-    State(app): State<App>,
-    Authenticated(caller): Authenticated,
-    Path(id): Path<String>,
+    Client { app, caller }: Client,
+    Path(SessionPath { id }): Path<SessionPath>,
 ) -> Result<axum::Json<FileList>, Problem> {
     let listing = workspace(&app, &caller, &id).await?.1.list().await.map_err(workspace_problem)?;
     let items = listing.entries.into_iter().map(|entry| FileView {
@@ -57,8 +55,7 @@ pub async fn list(
 /// Returns the raw bytes, regardless of the content type that a guest claims. Browsers must never render them as a
 /// page.
 #[utoipa::path(
-    get, path = "/v1/sessions/{id}/files/{*path}", tag = "files", operation_id = "read_file",
-    params(FilePath),
+    get, path = "/v1/sessions/{id}/files/{*path}", tag = "files", operation_id = "read_file", params(FilePath),
     responses(
         (status = 200, description = "The file's bytes.", body = FileBytes, content_type = "application/octet-stream",
             headers(("Content-Disposition" = String, description = "`attachment`: a browser must not show it as a page."),
@@ -67,9 +64,8 @@ pub async fn list(
     ),
 )]
 pub async fn get(
-    State(app): State<App>,
-    Authenticated(caller): Authenticated,
-    Path((id, path)): Path<(String, String)>,
+    Client { app, caller }: Client,
+    Path(FilePath { id, path }): Path<FilePath>,
 ) -> Result<Response, Problem> {
     let (_, workspace) = workspace(&app, &caller, &id).await?;
     let file = workspace.read(&path).await.map_err(workspace_problem)?;
@@ -93,15 +89,13 @@ pub async fn get(
 /// writes only where nothing exists at the path. The file counts against the same quota as the files that tools
 /// write.
 #[utoipa::path(
-    put, path = "/v1/sessions/{id}/files/{*path}", tag = "files", operation_id = "write_file",
-    params(FilePath, FileHeaders),
+    put, path = "/v1/sessions/{id}/files/{*path}", tag = "files", operation_id = "write_file", params(FilePath, FileHeaders),
     request_body(content = FileBytes, content_type = "application/octet-stream", description = "The file's bytes, any at all. No body is an empty file."),
     responses((status = 204, description = "The file is stored."), NoSession, SessionEnded, FileExists, WorkspaceFull, StoreUnreadable),
 )]
 pub async fn put(
-    State(app): State<App>,
-    Authenticated(caller): Authenticated,
-    Path((id, path)): Path<(String, String)>,
+    Client { app, caller }: Client,
+    Path(FilePath { id, path }): Path<FilePath>,
     request: Request,
 ) -> Result<StatusCode, Problem> {
     body::expect_unencoded(request.headers())?;
@@ -115,14 +109,12 @@ pub async fn put(
 ///
 /// A folder that is not empty is refused.
 #[utoipa::path(
-    delete, path = "/v1/sessions/{id}/files/{*path}", tag = "files", operation_id = "delete_file",
-    params(FilePath),
+    delete, path = "/v1/sessions/{id}/files/{*path}", tag = "files", operation_id = "delete_file", params(FilePath),
     responses((status = 204, description = "The file is gone."), NoFile, NotEmpty, SessionEnded, StoreUnreadable),
 )]
 pub async fn delete(
-    State(app): State<App>,
-    Authenticated(caller): Authenticated,
-    Path((id, path)): Path<(String, String)>,
+    Client { app, caller }: Client,
+    Path(FilePath { id, path }): Path<FilePath>,
     headers: HeaderMap,
 ) -> Result<StatusCode, Problem> {
     if must_be_new(&headers)? {

@@ -16,14 +16,14 @@ use super::tools::find;
 const QUERY_BYTES: usize = 1000;
 
 /// The searches of a request, each with its place among the calls.
-pub struct Searches {
+pub(crate) struct Searches {
     format: Format,
     searches: Vec<(usize, RequestedCall)>,
 }
 
 impl Searches {
     /// Takes the searches from the calls of a request.
-    pub fn take_from(request: &mut ParsedRequest) -> Self {
+    pub(crate) fn take_from(request: &mut ParsedRequest) -> Self {
         let format = match request.dialect {
             Dialect::Anthropic(_) => Format::Anthropic,
             Dialect::Responses(_) => Format::OpenaiResponses,
@@ -44,7 +44,7 @@ impl Searches {
     }
 
     /// Adds the answers of the searches to those of the calls, in the order of the request.
-    pub async fn answer(self, app: &App, session: &Session, results: &mut Vec<CallAnswer>) {
+    pub(crate) async fn answer(self, app: &App, session: &Session, results: &mut Vec<CallAnswer>) {
         for (at, call) in self.searches {
             let outcome = match query_of(&call) {
                 Ok(query) => {

@@ -32,6 +32,7 @@ use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
 use super::connections::{ClientCertificate, Peer};
 use super::error_responses::ErrorResponse;
 use super::header::{HEADER_FIELDS, header};
+use super::owners::Owner;
 use super::parameters::Parameters;
 use super::problem::Problem;
 use super::protected_resource;
@@ -101,6 +102,17 @@ impl Routes {
     /// inconsistent.
     pub(super) fn add_guarded(self, access: Access, routes: UtoipaMethodRouter<App>) -> Self {
         self.with_guard(access, OnDisconnect::Complete, routes)
+    }
+
+    /// Adds routes of the platform, for operators, and the same routes of an organization, for its owners (see `owners`).
+    pub(super) fn add_for_both_owners(self, routes: impl Fn() -> UtoipaMethodRouter<App>) -> Self {
+        let of = |owner: Owner| {
+            let mut routes = routes();
+            owner.choose(&mut routes.1);
+            routes
+        };
+        let (platform, organization) = (of(Owner::Platform), of(Owner::Organization));
+        self.add_guarded(Access::Operate, platform).add_guarded(Access::Own, organization)
     }
 
     /// Adds the routes of another protocol, which the OpenAPI document does not describe. A client disconnect cancels their

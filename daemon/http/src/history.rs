@@ -1,6 +1,5 @@
 //! The history of documents over HTTP: one route for every kind.
 
-use axum::extract::State;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use toolgate_api::document::{DocumentHistory, DocumentKindName, DocumentRevision};
@@ -11,15 +10,14 @@ use utoipa::IntoParams;
 
 use super::documents::name;
 use super::error_responses::{NoHistory, StoreUnreadable};
-use super::extract::{Authenticated, Query};
+use super::extract::{Client, Query};
 use super::problem::Problem;
-use super::state::App;
 
 /// The document whose history is listed.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub struct HistoryQuery {
+pub(crate) struct HistoryQuery {
     /// The kind of the document.
     #[param(inline)]
     kind: DocumentKindName,
@@ -43,9 +41,8 @@ pub struct HistoryQuery {
     get, path = "/v1/history", tag = "policies", operation_id = "get_document_history", params(HistoryQuery),
     responses((status = 200, description = "The revisions, newest first.", body = DocumentHistory), NoHistory, StoreUnreadable),
 )]
-pub async fn get(
-    State(app): State<App>,
-    Authenticated(caller): Authenticated,
+pub(crate) async fn get(
+    Client { app, caller }: Client,
     Query(query): Query<HistoryQuery>,
 ) -> Result<axum::Json<DocumentHistory>, Problem> {
     let key = key(&query)?;

@@ -5,6 +5,8 @@
 //! serializes the result. The OpenAPI document is generated from the same guards and handlers. Every request's host
 //! is validated, because a web page can make a browser send requests to loopback (DNS rebinding).
 
+#![deny(unreachable_pub)]
+
 // Connections.
 pub mod listener;
 mod service;
@@ -57,9 +59,10 @@ pub mod frame;
 mod prompt;
 mod openapi;
 mod guard;
+mod owners;
 mod protected_resource;
 mod parameters;
-mod path_params;
+pub mod path_params;
 pub mod extract;
 mod schema;
 pub mod paging;
@@ -123,26 +126,17 @@ fn add_plugin_routes(routes: Routes) -> Routes {
     use Access::{Operate, Own};
     routes
         .add_guarded(Operate, routes!(metrics::get))
-        .add_guarded(Operate, routes!(plugins::list))
-        .add_guarded(Operate, routes!(plugins::get, plugins::put, plugins::delete))
-        .add_guarded(Operate, routes!(plugins::rollback))
-        .add_guarded(Operate, routes!(plugins::approve))
-        .add_guarded(Operate, routes!(plugins::disable))
-        .add_guarded(Operate, routes!(plugins::enable))
+        .add_for_both_owners(|| routes!(plugins::list))
+        .add_for_both_owners(|| routes!(plugins::get, plugins::delete))
+        .add_for_both_owners(|| routes!(plugins::rollback))
+        .add_for_both_owners(|| routes!(plugins::approve))
+        .add_for_both_owners(|| routes!(plugins::disable))
+        .add_for_both_owners(|| routes!(plugins::enable))
+        .add_guarded(Operate, routes!(plugins::put))
+        .add_guarded(Own, routes!(owned_plugins::put))
         .add_guarded(Operate, routes!(grants::get, grants::put))
-        .add_guarded(Own, routes!(owned_plugins::list))
-        .add_guarded(Own, routes!(owned_plugins::get, owned_plugins::put, owned_plugins::delete))
-        .add_guarded(Own, routes!(owned_plugins::approve))
-        .add_guarded(Own, routes!(owned_plugins::rollback))
-        .add_guarded(Own, routes!(owned_plugins::disable))
-        .add_guarded(Own, routes!(owned_plugins::enable))
-        .add_guarded(Operate, routes!(publisher_keys::list))
-        .add_guarded(Operate, routes!(publisher_keys::get, publisher_keys::put, publisher_keys::delete))
-        .add_guarded(Own, routes!(publisher_keys::list_own))
-        .add_guarded(
-            Own,
-            routes!(publisher_keys::get_own, publisher_keys::put_own, publisher_keys::delete_own),
-        )
+        .add_for_both_owners(|| routes!(publisher_keys::list))
+        .add_for_both_owners(|| routes!(publisher_keys::get, publisher_keys::put, publisher_keys::delete))
 }
 
 /// The other routes of operators and of owners.
@@ -156,11 +150,7 @@ fn add_administration(routes: Routes) -> Routes {
         .add_guarded(Operate, routes!(policies::platform_warnings))
         .add_guarded(Own, routes!(policies::get, policies::put))
         .add_guarded(Own, routes!(policies::warnings))
-        .add_guarded(
-            Operate,
-            routes!(assertions::get_platform, assertions::put_platform, assertions::delete_platform),
-        )
-        .add_guarded(Own, routes!(assertions::get, assertions::put, assertions::delete))
+        .add_for_both_owners(|| routes!(assertions::get, assertions::put, assertions::delete))
         .add_guarded(Own, routes!(history::get))
         .add_guarded(Own, routes!(agents::list))
         .add_guarded(Own, routes!(agents::get, agents::put, agents::delete))

@@ -97,7 +97,7 @@ pub(super) fn routes(app: &App) -> UtoipaMethodRouter<App> {
 #[derive(Clone, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub struct McpQuery {
+pub(crate) struct McpQuery {
     /// The agent, `NAME` or `ORGANIZATION/NAME`. A token of role `agent` needs none; other tokens do.
     #[param(required = false, value_type = String)]
     agent: Option<String>,
@@ -113,7 +113,7 @@ pub struct McpQuery {
 /// The tools that a list shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum ToolsShown {
+pub(crate) enum ToolsShown {
     /// Every callable tool.
     All,
     /// Three tools that find, describe and call the others.
@@ -134,7 +134,7 @@ pub enum ToolsShown {
         (status = 202, description = "The notification or response is taken."),
     ),
 )]
-pub async fn post(
+pub(crate) async fn post(
     State(app): State<App>,
     Extension(mcp): Extension<Mcp>,
     Authenticated(caller): Authenticated,
@@ -194,7 +194,7 @@ fn ambiguous_arguments(message: &[u8]) -> Option<Arc<str>> {
         (status = 202, description = "The session has ended."),
     ),
 )]
-pub async fn session(
+pub(crate) async fn session(
     State(app): State<App>,
     Extension(mcp): Extension<Mcp>,
     Authenticated(caller): Authenticated,

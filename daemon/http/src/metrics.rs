@@ -18,10 +18,7 @@ use scrape::CONTENT_TYPE;
 /// `metrics.organizations`. The same is served without a token at `metrics.listen`, if that is set.
 #[utoipa::path(
     get, path = "/metrics", tag = "health", operation_id = "get_metrics",
-    responses(
-        (status = 200, description = "The metrics.", body = String, content_type = "application/openmetrics-text"),
-        StoreUnreadable,
-    ),
+    responses((status = 200, description = "The metrics.", body = String, content_type = "application/openmetrics-text"), StoreUnreadable),
 )]
 pub async fn get(State(app): State<App>) -> Result<Response, Problem> {
     let text = scrape::scrape(app.services()).await?;

@@ -19,13 +19,12 @@ use toolgate_state::clock::now_ms;
 use utoipa::{IntoParams, ToSchema};
 
 use super::body::Json;
-use super::credentials::key;
 use super::documents::name;
 use super::error_responses::{
     AuditUnavailable, ConsentDenied, NoClientMetadata, NoCredential, NoOrganization, NoPendingFlow,
     NoUserConsentNeeded, ProviderUnavailable, Sealed, TooManyDiscoveries, TooManyPendingFlows,
 };
-use super::extract::{Authenticated, Path};
+use super::extract::{Client, Path};
 use super::path_params::{CredentialPath, OrgPath};
 use super::problem::Problem;
 use super::state::{AUDIT_SOURCE, App};
@@ -40,13 +39,13 @@ const DESCRIPTION_CHARS: usize = 300;
 /// The request to connect a credential. It has no fields yet.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct ConnectRequest {}
+pub(crate) struct ConnectRequest {}
 
 /// The query parameters of a provider's redirect. Unknown parameters are ignored, since providers add their own.
 #[derive(Default, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[allow(dead_code, reason = "described by the derive")]
-pub struct AuthorizationResponse {
+pub(crate) struct AuthorizationResponse {
     /// The `state` of the authorization request.
     #[param(required = true)]
     state: Option<String>,
@@ -71,14 +70,10 @@ pub struct AuthorizationResponse {
 #[utoipa::path(
     post, path = "/v1/oauth/discover", tag = "credentials", operation_id = "discover_authorization_server",
     request_body(content = DiscoveryRequest, example = json!({"url": "https://mcp.example.com/mcp", "organization": "acme"})),
-    responses(
-        (status = 200, description = "The metadata of the service's authorization server.", body = DiscoveryView),
-        NoOrganization, TooManyDiscoveries, AuditUnavailable,
-    ),
+    responses((status = 200, description = "The metadata of the service's authorization server.", body = DiscoveryView), NoOrganization, TooManyDiscoveries, AuditUnavailable),
 )]
-pub async fn discover(
-    State(app): State<App>,
-    Authenticated(caller): Authenticated,
+pub(crate) async fn discover(
+    Client { app, caller }: Client,
     Json(request): Json<DiscoveryRequest>,
 ) -> Result<axum::Json<DiscoveryView>, Problem> {
     let organization = request.organization.as_deref().map(name).transpose()?;
@@ -94,15 +89,14 @@ pub async fn discover(
 /// needs no token, and the setting `credentials.public_url`. The document is made from the name; the organization need
 /// not exist.
 #[utoipa::path(
-    get, path = "/v1/oauth/clients/{org}", tag = "credentials", operation_id = "get_client_metadata",
-    params(OrgPath),
+    get, path = "/v1/oauth/clients/{org}", tag = "credentials", operation_id = "get_client_metadata", params(OrgPath),
     responses((status = 200, description = "The document.", body = ClientMetadata), NoClientMetadata),
 )]
-pub async fn client_metadata(
+pub(crate) async fn client_metadata(
     State(app): State<App>,
-    Path(organization): Path<String>,
+    Path(OrgPath { organization }): Path<OrgPath>,
 ) -> Result<axum::Json<ClientMetadata>, Problem> {
-    let metadata = app.services().credentials.client_metadata(&name(&organization)?);
+    let metadata = app.services().credentials.client_metadata(&organization);
     metadata.map(axum::Json).ok_or_else(|| {
         Problem::new(
             ErrorType::NotFound,
@@ -118,21 +112,16 @@ pub async fn client_metadata(
 /// is accepted once, within ten minutes; a new request for the same credential invalidates the earlier URL. Open only
 /// URLs that you requested yourself: the person who consents gives this organization access to their account.
 #[utoipa::path(
-    post, path = "/v1/orgs/{org}/credentials/{name}/connect", tag = "credentials", operation_id = "connect_credential",
-    params(CredentialPath),
+    post, path = "/v1/orgs/{org}/credentials/{name}/connect", tag = "credentials", operation_id = "connect_credential", params(CredentialPath),
     request_body(content = ConnectRequest, example = json!({})),
-    responses(
-        (status = 200, description = "The address at which a person consents.", body = ConnectView),
-        NoCredential, NoUserConsentNeeded, Sealed, TooManyPendingFlows, ProviderUnavailable, AuditUnavailable,
-    ),
+    responses((status = 200, description = "The address at which a person consents.", body = ConnectView), NoCredential, NoUserConsentNeeded, Sealed, TooManyPendingFlows, ProviderUnavailable, AuditUnavailable),
 )]
-pub async fn connect(
-    State(app): State<App>,
-    Authenticated(caller): Authenticated,
-    Path((organization, credential)): Path<(String, String)>,
+pub(crate) async fn connect(
+    Client { app, caller }: Client,
+    Path(path): Path<CredentialPath>,
     Json(ConnectRequest {}): Json<ConnectRequest>,
 ) -> Result<axum::Json<ConnectView>, Problem> {
-    let key = key(&organization, &credential)?;
+    let key = CredentialKey::from(path);
     let link = app.admin().connect_credential(app.actor(&caller), &key).await?;
     Ok(axum::Json(ConnectView { url: link.url, scopes: link.scopes, expires_ms: link.expires_ms }))
 }
@@ -144,12 +133,9 @@ pub async fn connect(
 /// refusal. To a client that accepts `text/html` an error is told as text.
 #[utoipa::path(
     get, path = "/v1/oauth/callback", tag = "credentials", operation_id = "finish_connecting", params(AuthorizationResponse),
-    responses(
-        (status = 200, description = "The credential is connected.", body = String, content_type = "text/plain"),
-        NoPendingFlow, ConsentDenied, ProviderUnavailable, Sealed, AuditUnavailable,
-    ),
+    responses((status = 200, description = "The credential is connected.", body = String, content_type = "text/plain"), NoPendingFlow, ConsentDenied, ProviderUnavailable, Sealed, AuditUnavailable),
 )]
-pub async fn callback(
+pub(crate) async fn callback(
     State(app): State<App>,
     RawQuery(query): RawQuery,
     headers: HeaderMap,

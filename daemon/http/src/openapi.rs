@@ -53,7 +53,7 @@ use super::guard::SCHEME;
         (name = "backup", description = "A copy of all that the daemon has, to restore it elsewhere."),
         (name = "audit", description = "The log of every call and every act of administration, chained so that tampering shows."),
     ),
-    components(schemas(toolgate_api::problem::Problem)),
+    components(schemas(toolgate_api::document::DocumentAccepted, toolgate_api::catalogue::EnabledView, toolgate_api::custom_tool::CustomToolAccepted, toolgate_api::problem::Problem)),
     modifiers(&BearerToken),
 )]
 struct Outline;

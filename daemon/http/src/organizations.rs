@@ -1,22 +1,20 @@
 //! Organizations over HTTP.
 
-use toolgate_state::documents::{DocumentKey, DocumentKind};
-
-use super::body::Json;
-use super::documents::{DryRun, document_response, documents, name, precondition, written_response};
-use super::error_responses::{
-    AuditUnavailable, NoOrganization, PreconditionFailed, PreconditionRequired, StoreUnreadable,
-};
-use super::extract::{Authenticated, Path, Query};
-use super::paging::Page;
-use super::path_params::{DeleteHeaders, OrgPath, WriteHeaders};
-use super::problem::Problem;
-use super::state::App;
-use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::StatusCode;
 use axum::response::Response;
 use toolgate_api::document::{DocumentEntry, OrganizationDocument};
 use toolgate_api::page::List;
+use toolgate_state::documents::{DocumentKey, DocumentKind};
+
+use super::body::Json;
+use super::documents::{
+    Document, DryRun, WrittenWithoutBody, document_response, documents, written_response,
+};
+use super::error_responses::{AuditUnavailable, NoOrganization, StoreUnreadable, TagErrors};
+use super::extract::{Client, Path, Query, Tags};
+use super::paging::Page;
+use super::path_params::{DeleteHeaders, OrgPath, WriteHeaders};
+use super::problem::Problem;
 
 /// List the organizations.
 ///
@@ -25,9 +23,8 @@ use toolgate_api::page::List;
     get, path = "/v1/orgs", tag = "organizations", operation_id = "list_organizations", params(Page),
     responses((status = 200, description = "A page of the organizations.", body = List<DocumentEntry<OrganizationDocument>>), StoreUnreadable),
 )]
-pub async fn list(
-    State(app): State<App>,
-    _: Authenticated,
+pub(crate) async fn list(
+    Client { app, .. }: Client,
     Query(page): Query<Page>,
 ) -> Result<axum::Json<List<DocumentEntry<serde_json::Value>>>, Problem> {
     documents(&app, DocumentKind::Organization, "", &page).await
@@ -37,19 +34,14 @@ pub async fn list(
 ///
 /// `PUT` and `DELETE` take the `ETag` of the response in `If-Match`.
 #[utoipa::path(
-    get, path = "/v1/orgs/{org}", tag = "organizations", operation_id = "get_organization",
-    params(OrgPath),
-    responses(
-        (status = 200, description = "The document.", body = OrganizationDocument, headers(("ETag" = String, description = "The tag to replace or delete it by."))),
-        NoOrganization, StoreUnreadable,
-    ),
+    get, path = "/v1/orgs/{org}", tag = "organizations", operation_id = "get_organization", params(OrgPath),
+    responses(Document<OrganizationDocument>, NoOrganization, StoreUnreadable),
 )]
-pub async fn get(
-    State(app): State<App>,
-    _: Authenticated,
-    Path(organization): Path<String>,
+pub(crate) async fn get(
+    Client { app, .. }: Client,
+    Path(OrgPath { organization }): Path<OrgPath>,
 ) -> Result<Response, Problem> {
-    document_response(&app, &DocumentKey::Organization(name(&organization)?)).await
+    document_response(&app, &DocumentKey::Organization(organization)).await
 }
 
 /// Make or replace an organization.
@@ -57,27 +49,19 @@ pub async fn get(
 /// The document is replaced as a whole. `If-None-Match: *` creates an organization; `If-Match` with the `ETag` that
 /// was read replaces one.
 #[utoipa::path(
-    put, path = "/v1/orgs/{org}", tag = "organizations", operation_id = "put_organization",
-    params(OrgPath, WriteHeaders, DryRun),
+    put, path = "/v1/orgs/{org}", tag = "organizations", operation_id = "put_organization", params(OrgPath, WriteHeaders, DryRun),
     request_body = OrganizationDocument,
-    responses(
-        (status = 200, description = "The organization is replaced.", headers(("ETag" = String, description = "The tag to replace or delete it by."))),
-        (status = 201, description = "The organization is made.", headers(("ETag" = String, description = "The tag to replace or delete it by."))),
-        PreconditionFailed, PreconditionRequired, AuditUnavailable,
-    ),
+    responses(WrittenWithoutBody, TagErrors),
 )]
-pub async fn put(
-    State(app): State<App>,
-    Authenticated(caller): Authenticated,
-    Path(organization): Path<String>,
+pub(crate) async fn put(
+    client: Client,
+    Path(OrgPath { organization }): Path<OrgPath>,
     Query(DryRun { dry_run }): Query<DryRun>,
-    headers: HeaderMap,
+    Tags(tags): Tags,
     Json(document): Json<OrganizationDocument>,
 ) -> Result<Response, Problem> {
-    let organization = name(&organization)?;
-    let precondition = precondition(&headers)?;
-    let (admin, actor) = (app.admin(), app.actor(&caller));
-    let written = admin.put_organization(actor, &organization, &document, &precondition, dry_run).await?;
+    let (admin, actor) = (client.app.admin(), client.actor());
+    let written = admin.put_organization(actor, &organization, &document, &tags, dry_run).await?;
     Ok(written_response(written, ()))
 }
 
@@ -86,19 +70,15 @@ pub async fn put(
 /// Running calls are cancelled, and none of its resources can be used any more. Its data is deleted as by `DELETE
 /// /v1/orgs/{org}/data`; its records in the audit log are kept, without arguments.
 #[utoipa::path(
-    delete, path = "/v1/orgs/{org}", tag = "organizations", operation_id = "delete_organization",
-    params(OrgPath, DeleteHeaders),
-    responses((status = 204, description = "The organization is gone."), NoOrganization, PreconditionFailed, PreconditionRequired, AuditUnavailable),
+    delete, path = "/v1/orgs/{org}", tag = "organizations", operation_id = "delete_organization", params(OrgPath, DeleteHeaders),
+    responses((status = 204, description = "The organization is deleted."), NoOrganization, TagErrors),
 )]
-pub async fn delete(
-    State(app): State<App>,
-    Authenticated(caller): Authenticated,
-    Path(organization): Path<String>,
-    headers: HeaderMap,
+pub(crate) async fn delete(
+    client: Client,
+    Path(OrgPath { organization }): Path<OrgPath>,
+    Tags(tags): Tags,
 ) -> Result<StatusCode, Problem> {
-    let organization = name(&organization)?;
-    let precondition = precondition(&headers)?;
-    app.admin().delete_organization(app.actor(&caller), &organization, &precondition).await?;
+    client.app.admin().delete_organization(client.actor(), &organization, &tags).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -108,16 +88,13 @@ pub async fn delete(
 /// encrypts the arguments of its calls in the audit log is thrown away: records stay, and so does the hash chain, with
 /// `arguments_deleted`. Documents, credentials and tokens stay. A new key encrypts what follows.
 #[utoipa::path(
-    delete, path = "/v1/orgs/{org}/data", tag = "organizations", operation_id = "delete_organization_data",
-    params(OrgPath),
-    responses((status = 204, description = "The organization is gone."), NoOrganization, AuditUnavailable),
+    delete, path = "/v1/orgs/{org}/data", tag = "organizations", operation_id = "delete_organization_data", params(OrgPath),
+    responses((status = 204, description = "The data of the organization is deleted."), NoOrganization, AuditUnavailable),
 )]
-pub async fn delete_data(
-    State(app): State<App>,
-    Authenticated(caller): Authenticated,
-    Path(organization): Path<String>,
+pub(crate) async fn delete_data(
+    client: Client,
+    Path(OrgPath { organization }): Path<OrgPath>,
 ) -> Result<StatusCode, Problem> {
-    let organization = name(&organization)?;
-    app.admin().delete_organization_data(app.actor(&caller), &organization).await?;
+    client.app.admin().delete_organization_data(client.actor(), &organization).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -2,7 +2,7 @@
 
 pub(super) mod registry_loads;
 
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderName, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use base64::Engine;
@@ -20,12 +20,12 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::body::{self, Json};
 use super::error_responses::{
-    AssertionBroken, AuditUnavailable, BuiltInPlugin, InvalidPlugin, NamespaceTaken, NoPlugin,
+    AssertionBroken, AuditUnavailable, CannotRemove, InvalidPlugin, NamespaceTaken, NoPlugin,
     NoPreviousVersion, NoRegistryPlugin, NoWaitingVersion, RegistryLogin, RegistryUnavailable,
 };
-use super::extract::{Authenticated, Path, Query};
+use super::extract::{Client, Path, Query};
 use super::paging::Page;
-use super::path_params::PluginPath;
+use super::path_params::{OwnedPluginPath, OwnerPath, PluginPath};
 use super::problem::Problem;
 use super::schema::ComponentFile;
 use super::state::App;
@@ -86,41 +86,40 @@ pub(super) fn with_warnings(app: &App, key: &PluginKey, plugin: PluginView) -> P
     PluginLoaded { plugin, warnings: warnings.into_iter().map(warning_view).collect() }
 }
 
-/// List the loaded plugins.
+/// List the plugins [of the platform|that an organization loaded for itself].
 ///
-/// The list is sorted by namespace and includes the built-in plugins. A plugin that is still loading, or that failed
-/// to load, is shown only at its own URL.
+/// The list is sorted by namespace[ and includes the built-in plugins|]. A plugin that is still loading, or that failed to load,
+/// is shown only at its own URL.
 #[utoipa::path(
-    get, path = "/v1/plugins", tag = "plugins", operation_id = "list_plugins", params(Page),
-    responses((status = 200, description = "A page of the loaded plugins.", body = List<PluginView>)),
+    get, path = "/v1/[|orgs/{org}/]plugins", tag = "plugins", operation_id = "list_[|owned_]plugins", params(OwnerPath, Page),
+    responses((status = 200, description = "A page of the plugins.", body = List<PluginView>)),
 )]
 pub async fn list(
-    State(app): State<App>,
-    _: Authenticated,
+    client: Client,
+    Path(OwnerPath { organization }): Path<OwnerPath>,
     Query(page): Query<Page>,
 ) -> Result<axum::Json<List<PluginView>>, Problem> {
+    client.expect_own(organization.as_ref())?;
     let after = page.cursor.as_deref().unwrap_or("");
-    let mut found = app.services().plugins.list(None);
+    let mut found = client.app.services().plugins.list(organization.as_ref());
     found.retain(|plugin| plugin.namespace.as_str() > after);
     Ok(axum::Json(List::new(found, page.limit(), |plugin| plugin.namespace.clone())))
 }
 
-/// Get one plugin with its kept versions.
+/// Get one plugin [of the platform|of an organization] with its kept versions.
 ///
-/// The response also shows a plugin that is loading with `Prefer: respond-async`, and the error if the load failed.
+/// The response also shows a plugin that is loading, and the error if the load failed.
 #[utoipa::path(
-    get, path = "/v1/plugins/{namespace}", tag = "plugins", operation_id = "get_plugin",
-    params(PluginPath),
+    get, path = "/v1/[|orgs/{org}/]plugins/{namespace}", tag = "plugins", operation_id = "get_[|owned_]plugin", params(OwnedPluginPath),
     responses((status = 200, description = "The plugin.", body = PluginLoaded), NoPlugin),
 )]
 pub async fn get(
-    State(app): State<App>,
-    _: Authenticated,
-    Path(namespace): Path<String>,
+    client: Client,
+    Path(path): Path<OwnedPluginPath>,
 ) -> Result<axum::Json<PluginLoaded>, Problem> {
-    let key = PluginKey::from(&parse_namespace(&namespace)?);
-    let plugin = app.services().plugins.find(&key)?;
-    Ok(axum::Json(with_warnings(&app, &key, plugin)))
+    let key = own_plugin(&client, path)?;
+    let plugin = client.app.services().plugins.find(&key)?;
+    Ok(axum::Json(with_warnings(&client.app, &key, plugin)))
 }
 
 /// Load a plugin, or a new version of one.
@@ -144,13 +143,11 @@ pub async fn get(
     ),
 )]
 pub async fn put(
-    State(app): State<App>,
-    Authenticated(caller): Authenticated,
-    Path(namespace): Path<String>,
+    Client { app, caller }: Client,
+    Path(PluginPath { namespace }): Path<PluginPath>,
     Query(query): Query<UploadQuery>,
     request: Request,
 ) -> Result<Response, Problem> {
-    let namespace = parse_namespace(&namespace)?;
     body::expect_unencoded(request.headers())?;
     let wait = !prefers_async(&request)?;
     if is_json(&request)? {
@@ -176,101 +173,100 @@ pub async fn put(
     Ok((StatusCode::ACCEPTED, axum::Json(view)).into_response())
 }
 
-/// Remove a plugin and its versions.
+/// Remove a plugin [of the platform|of an organization] and its versions.
 ///
-/// Its tools are removed at once; running calls end on the version that they started with. A load started with
-/// `Prefer: respond-async` is cancelled, and its version never serves. A built-in plugin can only be disabled.
+/// Its tools are removed at once; running calls end on the version that they started with. [A load started with
+/// `Prefer: respond-async` is cancelled, and its version never serves. A built-in plugin can only be disabled.|]
 #[utoipa::path(
-    delete, path = "/v1/plugins/{namespace}", tag = "plugins", operation_id = "delete_plugin",
-    params(PluginPath),
-    responses((status = 204, description = "It is gone."), NoPlugin, BuiltInPlugin, AuditUnavailable),
+    delete, path = "/v1/[|orgs/{org}/]plugins/{namespace}", tag = "plugins", operation_id = "delete_[|owned_]plugin", params(OwnedPluginPath),
+    responses((status = 204, description = "The plugin is removed."), NoPlugin, CannotRemove, AuditUnavailable),
 )]
-pub async fn delete(
-    State(app): State<App>,
-    Authenticated(caller): Authenticated,
-    Path(namespace): Path<String>,
-) -> Result<StatusCode, Problem> {
-    let namespace = parse_namespace(&namespace)?;
-    app.admin().remove_plugin(app.actor(&caller), &namespace).await?;
+pub async fn delete(client: Client, Path(path): Path<OwnedPluginPath>) -> Result<StatusCode, Problem> {
+    client.app.admin().remove_plugin(client.actor(), own_plugin(&client, path)?).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Consent to a version that waits for it, or give a canary all calls.
+/// Approve the waiting version of [a plugin|an organization's plugin].
 ///
-/// The version with this digest serves, with its hints confirmed. If it asks for other capabilities or limits than the
-/// version before, the plugin's grant is removed, unless `keep_grant` is set; `grant` of the response tells. Approvals of
-/// calls were for the version before, and are void.
+/// Consents to a version that waits, or gives a canary all calls. The version with this digest serves, with its hints confirmed; the digest ensures that no version that was loaded meanwhile
+/// takes effect. If it asks for other capabilities or limits than the version before, the plugin's grant is removed[, unless
+/// `keep_grant` is set|, even with `keep_grant`]; `grant` of the response tells. Approvals of calls were for the version before,
+/// and are void.
 #[utoipa::path(
-    post, path = "/v1/plugins/{namespace}/approve", tag = "plugins", operation_id = "approve_plugin",
-    params(PluginPath), request_body = PluginApproval,
-    responses(
-        (status = 200, description = "It serves.", body = PluginApproved),
-        NoPlugin, NoWaitingVersion, InvalidPlugin, AssertionBroken, AuditUnavailable,
-    ),
+    post, path = "/v1/[|orgs/{org}/]plugins/{namespace}/approve", tag = "plugins", operation_id = "approve_[|owned_]plugin", params(OwnedPluginPath),
+    request_body = PluginApproval,
+    responses((status = 200, description = "The version serves.", body = PluginApproved), NoPlugin, NoWaitingVersion, InvalidPlugin, AssertionBroken, AuditUnavailable),
 )]
 pub async fn approve(
-    State(app): State<App>,
-    Authenticated(caller): Authenticated,
-    Path(namespace): Path<String>,
+    client: Client,
+    Path(path): Path<OwnedPluginPath>,
     Json(approval): Json<PluginApproval>,
 ) -> Result<axum::Json<PluginApproved>, Problem> {
-    let namespace = parse_namespace(&namespace)?;
-    Ok(axum::Json(app.admin().approve_plugin(app.actor(&caller), &namespace, &approval).await?))
+    let key = own_plugin(&client, path)?;
+    Ok(axum::Json(client.app.admin().approve_plugin(client.actor(), key, &approval).await?))
 }
 
-/// Serve the previous version again.
+/// Serve the previous version of a plugin [of the platform|of an organization] again.
 ///
 /// Four versions are kept, and `version` names any of them. The version that is rolled back from is kept until a newer one
-/// is loaded.
+/// is loaded. A canary on trial is returned instead: the version beside it gets all calls.
 #[utoipa::path(
-    post, path = "/v1/plugins/{namespace}/rollback", tag = "plugins", operation_id = "rollback_plugin",
-    params(PluginPath, RollbackQuery),
+    post, path = "/v1/[|orgs/{org}/]plugins/{namespace}/rollback", tag = "plugins", operation_id = "rollback_[|owned_]plugin",
+    params(OwnedPluginPath, RollbackQuery),
     responses((status = 200, description = "The version before serves.", body = PluginView), NoPlugin, NoPreviousVersion, AssertionBroken, AuditUnavailable),
 )]
 pub async fn rollback(
-    State(app): State<App>,
-    Authenticated(caller): Authenticated,
-    Path(namespace): Path<String>,
+    client: Client,
+    Path(path): Path<OwnedPluginPath>,
     Query(query): Query<RollbackQuery>,
 ) -> Result<axum::Json<PluginView>, Problem> {
-    let namespace = parse_namespace(&namespace)?;
-    let to = query.version.as_deref();
-    Ok(axum::Json(app.admin().roll_back_plugin(app.actor(&caller), &namespace, to).await?))
+    let (key, to) = (own_plugin(&client, path)?, query.version.as_deref());
+    Ok(axum::Json(client.app.admin().roll_back_plugin(client.actor(), key, to).await?))
 }
 
-/// Disable the tools of a plugin for every agent.
+/// Disable the tools of a plugin [for every agent|of an organization for its agents].
 ///
 /// The plugin stays loaded. Calls of its tools get `TOOL_DISABLED`, in open sessions too. The operation is
 /// idempotent.
 #[utoipa::path(
-    post, path = "/v1/plugins/{namespace}/disable", tag = "plugins", operation_id = "disable_plugin",
-    params(PluginPath),
-    responses((status = 200, description = "It takes no calls.", body = PluginView), NoPlugin, AuditUnavailable),
+    post, path = "/v1/[|orgs/{org}/]plugins/{namespace}/disable", tag = "plugins", operation_id = "disable_[|owned_]plugin", params(OwnedPluginPath),
+    responses((status = 200, description = "The plugin takes no calls.", body = PluginView), NoPlugin, AuditUnavailable),
 )]
 pub async fn disable(
-    State(app): State<App>,
-    Authenticated(caller): Authenticated,
-    Path(namespace): Path<String>,
+    client: Client,
+    Path(path): Path<OwnedPluginPath>,
 ) -> Result<axum::Json<PluginView>, Problem> {
-    let namespace = parse_namespace(&namespace)?;
-    Ok(axum::Json(app.admin().switch_plugin(app.actor(&caller), &namespace, true).await?))
+    switch(&client, path, true).await
 }
 
-/// Enable the tools of a disabled plugin.
+/// Enable the tools of a disabled plugin [of the platform|of an organization].
 ///
 /// The operation is idempotent.
 #[utoipa::path(
-    post, path = "/v1/plugins/{namespace}/enable", tag = "plugins", operation_id = "enable_plugin",
-    params(PluginPath),
-    responses((status = 200, description = "It takes calls.", body = PluginView), NoPlugin, AssertionBroken, AuditUnavailable),
+    post, path = "/v1/[|orgs/{org}/]plugins/{namespace}/enable", tag = "plugins", operation_id = "enable_[|owned_]plugin", params(OwnedPluginPath),
+    responses((status = 200, description = "The plugin takes calls.", body = PluginView), NoPlugin, AssertionBroken, AuditUnavailable),
 )]
 pub async fn enable(
-    State(app): State<App>,
-    Authenticated(caller): Authenticated,
-    Path(namespace): Path<String>,
+    client: Client,
+    Path(path): Path<OwnedPluginPath>,
 ) -> Result<axum::Json<PluginView>, Problem> {
-    let namespace = parse_namespace(&namespace)?;
-    Ok(axum::Json(app.admin().switch_plugin(app.actor(&caller), &namespace, false).await?))
+    switch(&client, path, false).await
+}
+
+async fn switch(
+    client: &Client,
+    path: OwnedPluginPath,
+    disable: bool,
+) -> Result<axum::Json<PluginView>, Problem> {
+    let key = own_plugin(client, path)?;
+    Ok(axum::Json(client.app.admin().switch_plugin(client.actor(), key, disable).await?))
+}
+
+/// Returns the key of a plugin that the client may administer.
+fn own_plugin(client: &Client, path: OwnedPluginPath) -> Result<PluginKey, Problem> {
+    let OwnedPluginPath { organization: owner, namespace } = path;
+    owner.iter().try_for_each(|organization| client.caller.may_own(organization))?;
+    Ok(PluginKey { owner, namespace })
 }
 
 pub fn parse_namespace(namespace: &str) -> Result<Namespace, Problem> {

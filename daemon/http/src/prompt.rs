@@ -15,7 +15,7 @@ You are an agent that works through tools. These rules come before everything el
 7. Give no general knowledge, advice or analysis beyond what the tools return.";
 
 /// Returns the prompt for a model that is shown the tools `shown`, out of `callable` tools that it can call.
-pub fn system_prompt<'a>(shown: impl Iterator<Item = &'a str>, callable: usize) -> String {
+pub(crate) fn system_prompt<'a>(shown: impl Iterator<Item = &'a str>, callable: usize) -> String {
     let names: Vec<&str> = shown.collect();
     let list = match names.as_slice() {
         [] => "none".to_owned(),

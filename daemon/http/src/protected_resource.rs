@@ -18,7 +18,9 @@ use super::state::App;
     get, path = "/.well-known/oauth-protected-resource", tag = "tokens", operation_id = "get_host_resource_metadata",
     responses((status = 200, description = "The metadata.", body = ProtectedResourceMetadata), NoIssuers),
 )]
-pub async fn of_host(State(app): State<App>) -> Result<axum::Json<ProtectedResourceMetadata>, Problem> {
+pub(crate) async fn of_host(
+    State(app): State<App>,
+) -> Result<axum::Json<ProtectedResourceMetadata>, Problem> {
     of_mcp(State(app)).await
 }
 
@@ -29,7 +31,7 @@ pub async fn of_host(State(app): State<App>) -> Result<axum::Json<ProtectedResou
     get, path = "/.well-known/oauth-protected-resource/mcp", tag = "tokens", operation_id = "get_resource_metadata",
     responses((status = 200, description = "The metadata.", body = ProtectedResourceMetadata), NoIssuers),
 )]
-pub async fn of_mcp(State(app): State<App>) -> Result<axum::Json<ProtectedResourceMetadata>, Problem> {
+pub(crate) async fn of_mcp(State(app): State<App>) -> Result<axum::Json<ProtectedResourceMetadata>, Problem> {
     let settings = &app.settings().oauth;
     let resource = settings.resource.clone().ok_or_else(|| {
         Problem::new(
@@ -48,7 +50,7 @@ pub async fn of_mcp(State(app): State<App>) -> Result<axum::Json<ProtectedResour
 }
 
 /// The challenge of a refusal (RFC 6750, section 3); none if no issuer is configured, or another token would not help.
-pub fn challenge(settings: &OauthSection, problem: &Problem, has_token: bool) -> Option<HeaderValue> {
+pub(crate) fn challenge(settings: &OauthSection, problem: &Problem, has_token: bool) -> Option<HeaderValue> {
     let metadata = metadata_url(settings.resource.as_deref()?)?;
     let code = match problem.0.error_type {
         ErrorType::Unauthenticated if has_token => Some("invalid_token"),

@@ -1,13 +1,11 @@
 //! The root key over HTTP: an operator provides or rotates it.
 
-use axum::extract::State;
 use toolgate_api::root_key::{RootKeyRotated, RootKeyRotation, Unsealed, Unsealing};
 
 use super::body::SecretJson;
 use super::error_responses::{AuditUnavailable, NoOtherKey, Sealed, WrongRootKey};
-use super::extract::Authenticated;
+use super::extract::Client;
 use super::problem::Problem;
-use super::state::App;
 
 /// Give the daemon its root key.
 ///
@@ -17,9 +15,8 @@ use super::state::App;
     request_body(content = Unsealing, example = json!({"key": "3f2a…"})),
     responses((status = 200, description = "Secrets can be used.", body = Unsealed), WrongRootKey, NoOtherKey, AuditUnavailable),
 )]
-pub async fn unseal(
-    State(app): State<App>,
-    Authenticated(caller): Authenticated,
+pub(crate) async fn unseal(
+    Client { app, caller }: Client,
     SecretJson(request): SecretJson<Unsealing>,
 ) -> Result<axum::Json<Unsealed>, Problem> {
     app.admin().unseal(app.actor(&caller), &request.key.0).await?;
@@ -35,9 +32,8 @@ pub async fn unseal(
     request_body(content = RootKeyRotation, example = json!({})),
     responses((status = 200, description = "The new key serves.", body = RootKeyRotated), NoOtherKey, Sealed, AuditUnavailable),
 )]
-pub async fn rotate(
-    State(app): State<App>,
-    Authenticated(caller): Authenticated,
+pub(crate) async fn rotate(
+    Client { app, caller }: Client,
     SecretJson(request): SecretJson<RootKeyRotation>,
 ) -> Result<axum::Json<RootKeyRotated>, Problem> {
     let key = request.key.as_ref().map(|key| key.0.as_str());

@@ -3,7 +3,6 @@
 //! Sessions are listed from the store, with the use of open ones from memory. Calls are listed from the audit log, so the
 //! list has those of earlier runs of the daemon, and those of sessions that have ended.
 
-use axum::extract::State;
 use serde::Deserialize;
 use toolgate_api::error::ErrorType;
 use toolgate_api::page::List;
@@ -17,7 +16,7 @@ use utoipa::IntoParams;
 
 use super::documents::name;
 use super::error_responses::{NoOrganization, NoSession, StoreUnreadable};
-use super::extract::{Authenticated, Path, Query};
+use super::extract::{Client, Path, Query};
 use super::path_params::SessionPath;
 use super::problem::Problem;
 use super::sessions::{agent_named, label};
@@ -27,7 +26,7 @@ use super::state::App;
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub struct SessionQuery {
+pub(crate) struct SessionQuery {
     /// Sessions of this organization. Default: all that the token may use.
     #[param(pattern = "^[a-z0-9]([a-z0-9_-]{0,62}[a-z0-9])?$", max_length = 64)]
     organization: Option<String>,
@@ -70,9 +69,8 @@ pub struct SessionQuery {
     get, path = "/v1/sessions", tag = "sessions", operation_id = "list_sessions", params(SessionQuery),
     responses((status = 200, description = "A page of sessions.", body = List<SessionSummary>), NoOrganization, StoreUnreadable),
 )]
-pub async fn list(
-    State(app): State<App>,
-    Authenticated(caller): Authenticated,
+pub(crate) async fn list(
+    Client { app, caller }: Client,
     Query(query): Query<SessionQuery>,
 ) -> Result<axum::Json<List<SessionSummary>>, Problem> {
     let asked = query.organization.as_deref().map(name).transpose()?;
@@ -143,7 +141,7 @@ fn summary(app: &App, row: SessionRow) -> SessionSummary {
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub struct CallsPage {
+pub(crate) struct CallsPage {
     /// The `next_cursor` of the previous page.
     cursor: Option<String>,
     /// Maximum number of entries on a page.
@@ -160,10 +158,9 @@ pub struct CallsPage {
     get, path = "/v1/sessions/{id}/calls", tag = "calls", operation_id = "list_calls", params(SessionPath, CallsPage),
     responses((status = 200, description = "A page of calls.", body = List<CallSummary>), NoSession, StoreUnreadable),
 )]
-pub async fn calls(
-    State(app): State<App>,
-    Authenticated(caller): Authenticated,
-    Path(id): Path<String>,
+pub(crate) async fn calls(
+    Client { app, caller }: Client,
+    Path(SessionPath { id }): Path<SessionPath>,
     Query(page): Query<CallsPage>,
 ) -> Result<axum::Json<List<CallSummary>>, Problem> {
     let row = app.services().store.session(&id).await;

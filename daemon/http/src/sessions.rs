@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use toolgate_admission::{OrgRules, Rules, SessionFacts};
@@ -20,7 +19,7 @@ use super::dialects::tools::{Deferral, Format, ListForm, list};
 use super::error_responses::{
     AuditUnavailable, NoAgent, NoSession, NoTools, SessionEnded, TooManySessions, UnknownChannel,
 };
-use super::extract::{Authenticated, Path};
+use super::extract::{Client, Path};
 use super::path_params::SessionPath;
 use super::problem::Problem;
 use super::state::App;
@@ -57,8 +56,7 @@ const LOGGED_TOOLS: usize = 50;
     ),
 )]
 pub async fn post(
-    State(app): State<App>,
-    Authenticated(caller): Authenticated,
+    Client { app, caller }: Client,
     Json(request): Json<SessionRequest>,
 ) -> Result<Response, Problem> {
     let (organization, agent) = agent_named(&request.agent)?;
@@ -116,14 +114,12 @@ fn rules_of(app: &App, setup: &SessionSetup) -> Result<Rules<Component>, Problem
 ///
 /// The response lists the tools that can be called now; the list follows every change of plugins and policies.
 #[utoipa::path(
-    get, path = "/v1/sessions/{id}", tag = "sessions", operation_id = "get_session",
-    params(SessionPath),
+    get, path = "/v1/sessions/{id}", tag = "sessions", operation_id = "get_session", params(SessionPath),
     responses((status = 200, description = "The session.", body = SessionView), NoSession, SessionEnded),
 )]
 pub async fn get(
-    State(app): State<App>,
-    Authenticated(caller): Authenticated,
-    Path(id): Path<String>,
+    Client { app, caller }: Client,
+    Path(SessionPath { id }): Path<SessionPath>,
 ) -> Result<axum::Json<SessionView>, Problem> {
     let session = app.session_of(&caller, &id).await?;
     let tools = tools_of(&app, &session).await;
@@ -134,14 +130,12 @@ pub async fn get(
 ///
 /// Running calls are cancelled, and the files of the session are removed.
 #[utoipa::path(
-    delete, path = "/v1/sessions/{id}", tag = "sessions", operation_id = "end_session",
-    params(SessionPath),
+    delete, path = "/v1/sessions/{id}", tag = "sessions", operation_id = "end_session", params(SessionPath),
     responses((status = 204, description = "The session has ended."), NoSession, SessionEnded, AuditUnavailable),
 )]
 pub async fn delete(
-    State(app): State<App>,
-    Authenticated(caller): Authenticated,
-    Path(id): Path<String>,
+    Client { app, caller }: Client,
+    Path(SessionPath { id }): Path<SessionPath>,
 ) -> Result<StatusCode, Problem> {
     let session = app.session_of(&caller, &id).await?;
     app.admin().end_session(app.actor(&caller), &session).await?;

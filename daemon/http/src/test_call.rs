@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use toolgate_api::error::ErrorType;
 use toolgate_api::name::Name;
@@ -21,11 +20,10 @@ use super::error_responses::{
     AuditUnavailable, InvalidDocument, NoOrganization, PlatformNamespace, ServerDenied, ServerProtocolError,
     ServerUnavailable,
 };
-use super::extract::Authenticated;
+use super::extract::Client;
 use super::plugins::parse_namespace;
 use super::problem::Problem;
 use super::sessions::label;
-use super::state::App;
 
 /// The default namespace of a definition that is not saved.
 const NAMESPACE: &str = "tryout";
@@ -40,9 +38,8 @@ const NAMESPACE: &str = "tryout";
     request_body(content = TestCallRequest, example = json!({"tool": "arithmetic/evaluate", "arguments": {"expression": "6 * 7"}})),
     responses((status = 200, description = "The outcome of the call, also of one that failed.", body = TestCallView<'static>), NoOrganization, PlatformNamespace, InvalidDocument, ServerUnavailable, ServerDenied, ServerProtocolError, AuditUnavailable),
 )]
-pub async fn post(
-    State(app): State<App>,
-    Authenticated(caller): Authenticated,
+pub(crate) async fn post(
+    Client { app, caller }: Client,
     Json(request): Json<TestCallRequest>,
 ) -> Result<Response, Problem> {
     let organization = organization(&caller, request.organization.as_deref())?;

@@ -1,6 +1,5 @@
 //! Tokens over HTTP. Only the response that created a token has its text.
 
-use axum::extract::State;
 use axum::http::StatusCode;
 use toolgate_api::error::ErrorType;
 use toolgate_api::network::Network;
@@ -12,11 +11,10 @@ use toolgate_state::documents::warning_view;
 use super::body::Json;
 use super::documents::name;
 use super::error_responses::{AuditUnavailable, LastOperator, NoOrganization, NoToken, TooManyTokens};
-use super::extract::{Authenticated, Path, Query};
+use super::extract::{Client, Path, Query};
 use super::paging::Page;
 use super::path_params::TokenPath;
 use super::problem::Problem;
-use super::state::App;
 
 /// List the tokens that the caller can see.
 ///
@@ -27,8 +25,7 @@ use super::state::App;
     responses((status = 200, description = "A page of the tokens.", body = List<TokenView>)),
 )]
 pub async fn list(
-    State(app): State<App>,
-    Authenticated(caller): Authenticated,
+    Client { app, caller }: Client,
     Query(page): Query<Page>,
 ) -> Result<axum::Json<List<TokenView>>, Problem> {
     let tokens = app.services().identity.list(&caller, page.cursor.as_deref(), page.limit() as usize + 1)?;
@@ -50,8 +47,7 @@ pub async fn list(
     ),
 )]
 pub async fn post(
-    State(app): State<App>,
-    Authenticated(caller): Authenticated,
+    Client { app, caller }: Client,
     Json(request): Json<TokenRequest>,
 ) -> Result<(StatusCode, axum::Json<TokenView>), Problem> {
     let organization = request.organization.as_deref().map(name).transpose()?;
@@ -72,14 +68,12 @@ pub async fn post(
 /// The token becomes invalid with this request; calls that run for it are cancelled. A caller can revoke its own
 /// token, but not the last operator token, because no token could then create another.
 #[utoipa::path(
-    delete, path = "/v1/tokens/{id}", tag = "tokens", operation_id = "revoke_token",
-    params(TokenPath),
+    delete, path = "/v1/tokens/{id}", tag = "tokens", operation_id = "revoke_token", params(TokenPath),
     responses((status = 204, description = "It is no longer good."), NoToken, LastOperator, AuditUnavailable),
 )]
 pub async fn delete(
-    State(app): State<App>,
-    Authenticated(caller): Authenticated,
-    Path(id): Path<String>,
+    Client { app, caller }: Client,
+    Path(TokenPath { id }): Path<TokenPath>,
 ) -> Result<StatusCode, Problem> {
     app.admin().revoke_token(app.actor(&caller), &id).await?;
     Ok(StatusCode::NO_CONTENT)

@@ -11,7 +11,6 @@ use toolgate_core::registry::Shortlist;
 use toolgate_core::sessions::Session;
 use toolgate_core::signature::signature;
 
-use axum::extract::State;
 use axum::http::StatusCode;
 use serde::Deserialize;
 use toolgate_admission::{self as admission, Digest, Rules, SessionFacts, Tool};
@@ -21,7 +20,7 @@ use utoipa::IntoParams;
 use super::body::Json;
 use super::dialects::tools::{Deferral, Format, ListForm, Listed, list as list_as};
 use super::error_responses::{AuditUnavailable, NoSession, NoTool, SessionEnded};
-use super::extract::{Authenticated, Path, Query};
+use super::extract::{Client, Path, Query};
 use super::path_params::{SessionPath, ToolPath};
 use super::problem::Problem;
 use super::state::App;
@@ -31,7 +30,7 @@ use crate::prompt::system_prompt;
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub struct ListQuery {
+pub(crate) struct ListQuery {
     /// The format. Default: Toolgate's own.
     #[serde(default)]
     #[param(required = false, inline)]
@@ -70,14 +69,12 @@ impl ListQuery {
 /// Returns the names, descriptions and JSON Schemas for a model, in the format of its provider. The schemas are written so
 /// that the provider accepts each of them; the differences from the enforced ones are named beside the list.
 #[utoipa::path(
-    get, path = "/v1/sessions/{id}/tools", tag = "sessions", operation_id = "list_session_tools",
-    params(SessionPath, ListQuery),
+    get, path = "/v1/sessions/{id}/tools", tag = "sessions", operation_id = "list_session_tools", params(SessionPath, ListQuery),
     responses((status = 200, description = "The callable tools.", body = ToolList), NoSession, SessionEnded),
 )]
-pub async fn list(
-    State(app): State<App>,
-    Authenticated(caller): Authenticated,
-    Path(id): Path<String>,
+pub(crate) async fn list(
+    Client { app, caller }: Client,
+    Path(SessionPath { id }): Path<SessionPath>,
     Query(query): Query<ListQuery>,
 ) -> Result<axum::Json<ToolList>, Problem> {
     let session = app.session_of(&caller, &id).await?;
@@ -92,15 +89,13 @@ pub async fn list(
 /// universal tools and the tools that the organization always shows are included. The selection does not restrict
 /// access: every callable tool can still be called.
 #[utoipa::path(
-    post, path = "/v1/sessions/{id}/tools/select", tag = "sessions", operation_id = "select_session_tools",
-    params(SessionPath, ListQuery),
+    post, path = "/v1/sessions/{id}/tools/select", tag = "sessions", operation_id = "select_session_tools", params(SessionPath, ListQuery),
     request_body = SelectRequest,
     responses((status = 200, description = "The tools to show.", body = SelectedTools), NoSession, SessionEnded),
 )]
-pub async fn select(
-    State(app): State<App>,
-    Authenticated(caller): Authenticated,
-    Path(id): Path<String>,
+pub(crate) async fn select(
+    Client { app, caller }: Client,
+    Path(SessionPath { id }): Path<SessionPath>,
     Query(query): Query<ListQuery>,
     Json(request): Json<SelectRequest>,
 ) -> Result<axum::Json<SelectedTools>, Problem> {
@@ -145,15 +140,13 @@ pub async fn select(
 ///
 /// The operation also enables a tool that was disabled for repeated failures. Open calls of the tool continue.
 #[utoipa::path(
-    put, path = "/v1/sessions/{id}/tools/{tool}", tag = "sessions", operation_id = "switch_session_tool",
-    params(ToolPath),
+    put, path = "/v1/sessions/{id}/tools/{tool}", tag = "sessions", operation_id = "switch_session_tool", params(ToolPath),
     request_body(content = ToolSwitch, example = json!({"disabled": true})),
     responses((status = 204, description = "It is as asked."), NoTool, SessionEnded, AuditUnavailable),
 )]
-pub async fn switch(
-    State(app): State<App>,
-    Authenticated(caller): Authenticated,
-    Path((id, tool)): Path<(String, String)>,
+pub(crate) async fn switch(
+    Client { app, caller }: Client,
+    Path(ToolPath { id, tool }): Path<ToolPath>,
     Json(switch): Json<ToolSwitch>,
 ) -> Result<StatusCode, Problem> {
     let session = app.session_of(&caller, &id).await?;
@@ -181,7 +174,7 @@ pub(super) struct VisibleTool {
 }
 
 impl VisibleTool {
-    pub fn all(rules: &Rules<Component>, facts: &SessionFacts) -> Vec<Self> {
+    pub(crate) fn all(rules: &Rules<Component>, facts: &SessionFacts) -> Vec<Self> {
         admission::callable(rules, facts)
             .map(|(tool, requires_approval)| {
                 let described = tool.descriptor();
@@ -198,12 +191,12 @@ impl VisibleTool {
             .collect()
     }
 
-    pub fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         self.tool.descriptor().wire.as_str()
     }
 
     /// The tool's name, whether it needs an approval, and the digest of its plugin.
-    pub fn key(&self) -> (String, bool, Digest) {
+    pub(crate) fn key(&self) -> (String, bool, Digest) {
         (self.name().to_owned(), self.requires_approval, self.tool.plugin().digest.clone())
     }
 
@@ -223,16 +216,16 @@ impl VisibleTool {
     }
 
     /// Whether the client performs its calls.
-    pub fn is_for_client(&self) -> bool {
+    pub(crate) fn is_for_client(&self) -> bool {
         self.tool.descriptor().mode == Mode::Client
     }
 
     /// Whether every list shows it, also one that leaves the others to a search.
-    pub fn is_always_shown(&self) -> bool {
+    pub(crate) fn is_always_shown(&self) -> bool {
         self.always_shown
     }
 
-    pub fn to_listed(&self) -> Listed<'_> {
+    pub(crate) fn to_listed(&self) -> Listed<'_> {
         let described = self.tool.descriptor();
         Listed {
             name: described.wire.as_str(),

@@ -1,6 +1,5 @@
 //! Handler of usage reports.
 
-use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
@@ -11,15 +10,14 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::audit::readable_organization;
 use super::error_responses::{NoOrganization, StoreUnreadable};
-use super::extract::{Authenticated, Query};
+use super::extract::{Client, Query};
 use super::problem::Problem;
-use super::state::App;
 
 /// Filters and form of a report.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub struct UsageParameters {
+pub(crate) struct UsageParameters {
     /// Use of this organization. For owners, the filter is always their own organization.
     organization: Option<String>,
     /// Use of this agent.
@@ -64,16 +62,10 @@ enum UsageFormat {
 /// ended. Owners, and auditors of one organization, see that organization only.
 #[utoipa::path(
     get, path = "/v1/usage", tag = "audit", operation_id = "report_usage", params(UsageParameters),
-    responses(
-        (status = 200, description = "The report.", content(
-            (UsageReport = "application/json"), (String = "application/jsonl"), (String = "text/csv"),
-        )),
-        NoOrganization, StoreUnreadable,
-    ),
+    responses((status = 200, description = "The report.", content( (UsageReport = "application/json"), (String = "application/jsonl"), (String = "text/csv"), )), NoOrganization, StoreUnreadable),
 )]
-pub async fn report(
-    State(app): State<App>,
-    Authenticated(caller): Authenticated,
+pub(crate) async fn report(
+    Client { app, caller }: Client,
     Query(parameters): Query<UsageParameters>,
 ) -> Result<Response, Problem> {
     let organization = readable_organization(&caller, parameters.organization.as_deref())?;

@@ -13,12 +13,12 @@ use toolgate_core::webhooks::{SIGNATURE_HEADER, SignedBody, TIMESTAMP_HEADER};
 use toolgate_state::clock::now_ms;
 
 use super::body::{self, SecretJson, expect_json};
-use super::documents::{DryRun, name, own_organization, status};
+use super::documents::{DryRun, status};
 use super::error_responses::{
     AlreadyDecided, ApprovalStale, AuditUnavailable, HostNotGranted, NoOrganization, NoWebhook, Sealed,
     StoreUnreadable, TooManyWebhooks, UnsignedCallback,
 };
-use super::extract::{Authenticated, Path, Query};
+use super::extract::{Client, Path, Query};
 use super::header::header;
 use super::path_params::{ApprovalPath, CallbackHeaders, OrgPath, WebhookPath};
 use super::problem::Problem;
@@ -36,12 +36,11 @@ const CALLBACK_DEPTH: u64 = 4;
     get, path = "/v1/orgs/{org}/webhooks", tag = "webhooks", operation_id = "list_webhooks", params(OrgPath),
     responses((status = 200, description = "All of them, by name.", body = WebhookList), NoOrganization, StoreUnreadable),
 )]
-pub async fn list(
-    State(app): State<App>,
-    Authenticated(caller): Authenticated,
-    Path(organization): Path<String>,
+pub(crate) async fn list(
+    Client { app, caller }: Client,
+    Path(OrgPath { organization }): Path<OrgPath>,
 ) -> Result<axum::Json<WebhookList>, Problem> {
-    let organization = own_organization(&app, &caller, &organization)?;
+    app.admin().expect_own(&caller, &organization)?;
     Ok(axum::Json(WebhookList { items: app.services().webhooks.list(&organization).await? }))
 }
 
@@ -52,13 +51,12 @@ pub async fn list(
     get, path = "/v1/orgs/{org}/webhooks/{name}", tag = "webhooks", operation_id = "get_webhook", params(WebhookPath),
     responses((status = 200, description = "The webhook.", body = WebhookView), NoWebhook, StoreUnreadable),
 )]
-pub async fn get(
-    State(app): State<App>,
-    Authenticated(caller): Authenticated,
-    Path((organization, webhook)): Path<(String, String)>,
+pub(crate) async fn get(
+    Client { app, caller }: Client,
+    Path(WebhookPath { organization, name }): Path<WebhookPath>,
 ) -> Result<axum::Json<WebhookView>, Problem> {
-    let organization = own_organization(&app, &caller, &organization)?;
-    Ok(axum::Json(app.services().webhooks.find(&organization, &name(&webhook)?).await?))
+    app.admin().expect_own(&caller, &organization)?;
+    Ok(axum::Json(app.services().webhooks.find(&organization, &name).await?))
 }
 
 /// Create or replace a webhook.
@@ -75,15 +73,13 @@ pub async fn get(
         NoOrganization, HostNotGranted, TooManyWebhooks, Sealed, AuditUnavailable,
     ),
 )]
-pub async fn put(
-    State(app): State<App>,
-    Authenticated(caller): Authenticated,
-    Path((organization, webhook)): Path<(String, String)>,
+pub(crate) async fn put(
+    Client { app, caller }: Client,
+    Path(WebhookPath { organization, name }): Path<WebhookPath>,
     Query(DryRun { dry_run }): Query<DryRun>,
     SecretJson(request): SecretJson<WebhookRequest>,
 ) -> Result<Response, Problem> {
-    let (organization, webhook) = (name(&organization)?, name(&webhook)?);
-    let put = app.admin().put_webhook(app.actor(&caller), &organization, &webhook, request, dry_run).await;
+    let put = app.admin().put_webhook(app.actor(&caller), &organization, &name, request, dry_run).await;
     let (view, is_new) = put?;
     Ok((status(is_new), axum::Json(view)).into_response())
 }
@@ -95,13 +91,11 @@ pub async fn put(
     delete, path = "/v1/orgs/{org}/webhooks/{name}", tag = "webhooks", operation_id = "delete_webhook", params(WebhookPath),
     responses((status = 204, description = "The webhook is gone."), NoWebhook, AuditUnavailable),
 )]
-pub async fn delete(
-    State(app): State<App>,
-    Authenticated(caller): Authenticated,
-    Path((organization, webhook)): Path<(String, String)>,
+pub(crate) async fn delete(
+    Client { app, caller }: Client,
+    Path(WebhookPath { organization, name }): Path<WebhookPath>,
 ) -> Result<StatusCode, Problem> {
-    let (organization, webhook) = (name(&organization)?, name(&webhook)?);
-    app.admin().delete_webhook(app.actor(&caller), &organization, &webhook).await?;
+    app.admin().delete_webhook(app.actor(&caller), &organization, &name).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -112,13 +106,11 @@ pub async fn delete(
     post, path = "/v1/orgs/{org}/webhooks/{name}/test", tag = "webhooks", operation_id = "test_webhook", params(WebhookPath),
     responses((status = 200, description = "Whether it was delivered.", body = WebhookTested), NoWebhook, HostNotGranted, Sealed, AuditUnavailable),
 )]
-pub async fn test(
-    State(app): State<App>,
-    Authenticated(caller): Authenticated,
-    Path((organization, webhook)): Path<(String, String)>,
+pub(crate) async fn test(
+    Client { app, caller }: Client,
+    Path(WebhookPath { organization, name }): Path<WebhookPath>,
 ) -> Result<axum::Json<WebhookTested>, Problem> {
-    let (organization, webhook) = (name(&organization)?, name(&webhook)?);
-    Ok(axum::Json(app.admin().test_webhook(app.actor(&caller), &organization, &webhook).await?))
+    Ok(axum::Json(app.admin().test_webhook(app.actor(&caller), &organization, &name).await?))
 }
 
 /// Decide an approval as a webhook.
@@ -126,14 +118,13 @@ pub async fn test(
 /// For the endpoint of a webhook, without a token of the daemon: the request has the token of the delivery in its body,
 /// and is signed as the delivery was, with the present time. Each delivery decides once.
 #[utoipa::path(
-    post, path = "/v1/approvals/{id}/callback", tag = "webhooks", operation_id = "decide_by_webhook",
-    params(ApprovalPath, CallbackHeaders),
+    post, path = "/v1/approvals/{id}/callback", tag = "webhooks", operation_id = "decide_by_webhook", params(ApprovalPath, CallbackHeaders),
     request_body(content = CallbackRequest, example = json!({"token": "pDXzTpXv…", "decision": "approve", "approver": "ann@example.org"})),
     responses((status = 200, description = "The approval is decided.", body = ApprovalView), UnsignedCallback, AlreadyDecided, ApprovalStale, Sealed, AuditUnavailable),
 )]
-pub async fn callback(
+pub(crate) async fn callback(
     State(app): State<App>,
-    Path(id): Path<String>,
+    Path(ApprovalPath { id }): Path<ApprovalPath>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<axum::Json<ApprovalView>, Problem> {

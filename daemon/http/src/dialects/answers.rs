@@ -17,7 +17,7 @@ use crate::frame;
 #[derive(Serialize, ToSchema)]
 #[serde(untagged)]
 #[allow(clippy::large_enum_variant, reason = "one value for each request")]
-pub enum CallsAnswer<'a> {
+pub(crate) enum CallsAnswer<'a> {
     /// Toolgate's own dialect.
     Native(NativeAnswer<'a>),
     /// OpenAI's chat completions.
@@ -36,7 +36,7 @@ pub enum CallsAnswer<'a> {
 
 /// The members of every response beside the results.
 #[derive(Clone, Copy, Debug)]
-pub struct ReplyContext<'a> {
+pub(crate) struct ReplyContext<'a> {
     /// The session's id.
     pub session: &'a str,
     /// The orchestrator's conversation id, if the session has one.
@@ -49,7 +49,7 @@ pub struct ReplyContext<'a> {
 
 impl<'a> ReplyContext<'a> {
     /// Returns the members of the response to a request with calls.
-    pub fn new(session: &'a Session, turn: Option<&'a str>, outcome: &BatchOutcome) -> Self {
+    pub(crate) fn new(session: &'a Session, turn: Option<&'a str>, outcome: &BatchOutcome) -> Self {
         let conversation = session.setup.conversation.as_deref();
         Self { session: &session.setup.id, conversation, turn, next: outcome.next().as_str() }
     }
@@ -59,7 +59,7 @@ macro_rules! answer {
     ($(#[$about:meta])* $name:ident { $($(#[$member_about:meta])* $member:ident: $type:ty),* }) => {
         $(#[$about])*
         #[derive(Serialize, ToSchema)]
-        pub struct $name<'a> {
+        pub(crate) struct $name<'a> {
             /// The session's id.
             session: &'a str,
             /// The orchestrator's conversation id, if the session has one.
@@ -160,7 +160,7 @@ pub(super) fn native<'a>(context: ReplyContext<'a>, results: Vec<CallResult<'a>>
 }
 
 /// Renders the outcome of a call. `replayed`: the call ran for an earlier request.
-pub fn call_result(outcome: &CallOutcome, replayed: bool) -> CallResult<'_> {
+pub(crate) fn call_result(outcome: &CallOutcome, replayed: bool) -> CallResult<'_> {
     let (tool_name, action) = s5::tool_names(outcome);
     CallResult {
         session: None,

@@ -21,7 +21,7 @@ struct Call<'a> {
 }
 
 /// Adds the `tool_use` blocks. Anthropic executes the calls of its own server tools (`server_tool_use`) itself.
-pub fn parse(blocks: &[&RawValue], calls: &mut Calls) -> Vec<GivenId> {
+pub(super) fn parse(blocks: &[&RawValue], calls: &mut Calls) -> Vec<GivenId> {
     let mut ids = Vec::new();
     for (at, block) in blocks.iter().enumerate() {
         let place = format_args!("/anthropic/{at}");
@@ -41,7 +41,7 @@ pub fn parse(blocks: &[&RawValue], calls: &mut Calls) -> Vec<GivenId> {
 
 /// A result block for a call.
 #[derive(Serialize, ToSchema)]
-pub struct AnthropicToolResult<'a> {
+pub(super) struct AnthropicToolResult<'a> {
     /// The type, `tool_result`.
     #[schema(pattern = "^tool_result$")]
     r#type: &'static str,
@@ -56,7 +56,7 @@ pub struct AnthropicToolResult<'a> {
 }
 
 /// Returns one block per call.
-pub fn answer<'a>(ids: &'a [GivenId], outcomes: &'a [CallAnswer]) -> Vec<AnthropicToolResult<'a>> {
+pub(super) fn answer<'a>(ids: &'a [GivenId], outcomes: &'a [CallAnswer]) -> Vec<AnthropicToolResult<'a>> {
     let block = |(id, outcome): (&'a GivenId, &'a CallAnswer)| AnthropicToolResult {
         r#type: "tool_result",
         tool_use_id: id.or_id_of(outcome),

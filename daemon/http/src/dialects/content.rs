@@ -19,7 +19,7 @@ const GEMINI_IMAGES: [&str; 3] = ["image/jpeg", "image/png", "image/webp"];
 /// The content of a result: text alone, or a list of the provider's blocks.
 #[derive(Serialize, ToSchema)]
 #[serde(untagged)]
-pub enum ProviderContent {
+pub(super) enum ProviderContent {
     /// Text, as it is but for invisible characters.
     Text(String),
     /// The provider's content blocks.
@@ -27,7 +27,7 @@ pub enum ProviderContent {
 }
 
 /// The content as Anthropic's blocks.
-pub fn anthropic(outcome: &CallOutcome) -> ProviderContent {
+pub(super) fn anthropic(outcome: &CallOutcome) -> ProviderContent {
     if *outcome.called == *FIND_TOOL
         && let Some(found) = outcome.output()
     {
@@ -47,7 +47,7 @@ pub fn anthropic(outcome: &CallOutcome) -> ProviderContent {
 }
 
 /// The content as parts of OpenAI's responses.
-pub fn responses(outcome: &CallOutcome) -> ProviderContent {
+pub(super) fn responses(outcome: &CallOutcome) -> ProviderContent {
     in_blocks(
         outcome,
         |text| json!({"type": "input_text", "text": text}),
@@ -59,7 +59,7 @@ pub fn responses(outcome: &CallOutcome) -> ProviderContent {
 }
 
 /// The content as text, and the images as parts of Gemini's function response.
-pub fn gemini(outcome: &CallOutcome) -> (String, Vec<Value>) {
+pub(super) fn gemini(outcome: &CallOutcome) -> (String, Vec<Value>) {
     let mut parts = Vec::new();
     let text = frame::text_with_content(outcome, |mime_type, data| {
         let is_taken = GEMINI_IMAGES.contains(&mime_type);
@@ -72,7 +72,7 @@ pub fn gemini(outcome: &CallOutcome) -> (String, Vec<Value>) {
 }
 
 /// The content as text alone: chat completions take nothing else from a tool.
-pub fn text(outcome: &CallOutcome) -> String {
+pub(super) fn text(outcome: &CallOutcome) -> String {
     frame::visible(&frame::text_with_content(outcome, |_, _| false))
 }
 

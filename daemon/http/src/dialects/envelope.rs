@@ -14,7 +14,7 @@ use crate::problem::Problem;
 const TURN_BYTES: usize = 200;
 
 /// A request, with the one member that carries its calls.
-pub struct Envelope<'a> {
+pub(super) struct Envelope<'a> {
     pub turn: Option<String>,
     pub on_disconnect: Option<OnDisconnect>,
     pub deadline_ms: Option<u64>,
@@ -26,7 +26,7 @@ pub struct Envelope<'a> {
 /// The effect on running calls when the client hangs up (R6).
 #[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum OnDisconnect {
+pub(super) enum OnDisconnect {
     /// A call with an id of the caller's goes on, so that a repeated request gets its result; one without is cancelled.
     #[serde(alias = "continue")]
     Finish,
@@ -35,7 +35,7 @@ pub enum OnDisconnect {
 }
 
 /// The unvalidated calls of a request.
-pub enum RequestBody<'a> {
+pub(super) enum RequestBody<'a> {
     Native(Items<Object<native::Call<'a>>>),
     OpenAi(openai::Message<'a>),
     Responses(Items<&'a RawValue>),
@@ -69,7 +69,7 @@ struct Members<'a> {
 }
 
 /// Parses the envelope. An error in it fails the whole request, unlike an error in the arguments of a call.
-pub fn parse(body: &[u8]) -> Result<Envelope<'_>, Problem> {
+pub(super) fn parse(body: &[u8]) -> Result<Envelope<'_>, Problem> {
     let text = std::str::from_utf8(body).map_err(|error| {
         let at = error.valid_up_to();
         invalid(format!("the body is not UTF-8 at byte {at}"), "send JSON in UTF-8")

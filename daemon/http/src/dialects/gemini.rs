@@ -25,7 +25,7 @@ const CALL_FIELDS: [&str; 2] = ["functionCall", "function_call"];
 
 /// The id of a call, if Gemini sent one.
 #[derive(Debug)]
-pub struct ResponseEnvelope {
+pub(crate) struct ResponseEnvelope {
     id: Option<GivenId>,
 }
 
@@ -59,7 +59,7 @@ struct Call<'a> {
 }
 
 /// Adds the parts that are calls.
-pub fn parse(parts: &[&RawValue], calls: &mut Calls) -> Vec<ResponseEnvelope> {
+pub(super) fn parse(parts: &[&RawValue], calls: &mut Calls) -> Vec<ResponseEnvelope> {
     let mut envelopes = Vec::new();
     for (at, part) in parts.iter().enumerate() {
         let place = format_args!("/gemini/{at}");
@@ -110,7 +110,7 @@ fn chunk(place: fmt::Arguments<'_>) -> Problem {
 
 /// A response part for a call.
 #[derive(Serialize, ToSchema)]
-pub struct GeminiResponsePart<'a> {
+pub(super) struct GeminiResponsePart<'a> {
     /// The response to the call.
     #[serde(rename = "functionResponse")]
     function_response: GeminiFunctionResponse<'a>,
@@ -147,7 +147,7 @@ struct GeminiResponse {
 }
 
 /// Returns one part per call.
-pub fn answer<'a>(
+pub(super) fn answer<'a>(
     envelopes: &'a [ResponseEnvelope],
     outcomes: &'a [CallAnswer],
 ) -> Vec<GeminiResponsePart<'a>> {

@@ -36,7 +36,7 @@ const GIVEN_ID_BYTES: usize = 2048;
 
 /// The calls of a request, while they are parsed.
 #[derive(Default)]
-pub struct Calls {
+pub(super) struct Calls {
     list: Vec<RequestedCall>,
     /// The ids of the calls so far.
     ids: HashSet<String>,
@@ -44,7 +44,7 @@ pub struct Calls {
 
 /// A call of a provider's list. Providers and gateways leave out or add anything, so nothing but its place is certain.
 #[derive(Default)]
-pub struct GivenCall<'a> {
+pub(super) struct GivenCall<'a> {
     pub id: LooseText<'a>,
     pub name: LooseText<'a>,
     pub arguments: Option<&'a RawValue>,
@@ -52,11 +52,11 @@ pub struct GivenCall<'a> {
 
 /// The id of a call as it was sent, where the daemon has another one for it.
 #[derive(Debug)]
-pub struct GivenId(Option<Box<str>>);
+pub(crate) struct GivenId(Option<Box<str>>);
 
 impl GivenId {
     /// The id that the answer repeats.
-    pub fn or_id_of<'a>(&'a self, outcome: &'a CallOutcome) -> &'a str {
+    pub(crate) fn or_id_of<'a>(&'a self, outcome: &'a CallOutcome) -> &'a str {
         self.0.as_deref().unwrap_or(&outcome.id)
     }
 }
@@ -66,7 +66,7 @@ impl Calls {
     ///
     /// A wrong or repeated id is the call's own error. A name that is too long for any tool is truncated, so that the call
     /// gets `TOOL_NOT_FOUND` and the other calls run.
-    pub fn add(
+    pub(super) fn add(
         &mut self,
         id: Option<String>,
         tool: &str,
@@ -84,13 +84,13 @@ impl Calls {
     }
 
     /// Adds a call that does not run, with the id that its answer repeats.
-    pub fn add_faulty(&mut self, id: Option<String>, tool: &str, fault: Problem) -> GivenId {
+    pub(super) fn add_faulty(&mut self, id: Option<String>, tool: &str, fault: Problem) -> GivenId {
         let tool = truncate_name(tool).as_ref().into();
         self.push(id.filter(|id| !id.is_empty()), tool, "{}".into(), Some(fault))
     }
 
     /// Adds a call of a provider's list at `place`. A defect is its own error, so that the other calls run (M6).
-    pub fn add_given(
+    pub(super) fn add_given(
         &mut self,
         given: GivenCall<'_>,
         fault: Option<Problem>,
@@ -145,17 +145,17 @@ impl Calls {
     }
 
     /// Ends the calls with their request, also those whose caller knows the id.
-    pub fn end_with_request(&mut self) {
+    pub(super) fn end_with_request(&mut self) {
         self.list.iter_mut().for_each(|call| call.outlives_request = false);
     }
 
     /// Limits the duration of every call.
-    pub fn end_within(&mut self, deadline_ms: Option<u64>) {
+    pub(super) fn end_within(&mut self, deadline_ms: Option<u64>) {
         self.list.iter_mut().for_each(|call| call.deadline_ms = deadline_ms);
     }
 
     /// Returns the calls: at least one, at most `calls_max`.
-    pub fn into_list(self, calls_max: u64) -> Result<Vec<RequestedCall>, Problem> {
+    pub(super) fn into_list(self, calls_max: u64) -> Result<Vec<RequestedCall>, Problem> {
         let count = self.list.len() as u64;
         if count == 0 {
             return Err(invalid(
@@ -186,7 +186,7 @@ fn given_arguments(arguments: Option<&RawValue>) -> Cow<'_, str> {
 }
 
 /// Truncates a tool name to the limit. No tool name has an ellipsis, so a truncated name never matches a tool.
-pub fn truncate_name(tool: &str) -> Cow<'_, str> {
+pub(crate) fn truncate_name(tool: &str) -> Cow<'_, str> {
     if tool.len() <= TOOL_NAME_BYTES {
         return tool.into();
     }
@@ -195,7 +195,10 @@ pub fn truncate_name(tool: &str) -> Cow<'_, str> {
 }
 
 /// Returns the `type` of an item, if it has one.
-pub fn kind<'a>(item: &'a RawValue, place: fmt::Arguments<'_>) -> Result<Option<Cow<'a, str>>, Problem> {
+pub(super) fn kind<'a>(
+    item: &'a RawValue,
+    place: fmt::Arguments<'_>,
+) -> Result<Option<Cow<'a, str>>, Problem> {
     #[derive(Deserialize)]
     struct Kind<'a> {
         #[serde(rename = "type", borrow, default)]
@@ -205,7 +208,7 @@ pub fn kind<'a>(item: &'a RawValue, place: fmt::Arguments<'_>) -> Result<Option<
 }
 
 /// Returns true if the item has the `type` `wanted`. An item that may be such a call is an error: that of the call.
-pub fn is_a(wanted: &str, item: &RawValue, place: fmt::Arguments<'_>) -> Result<bool, Problem> {
+pub(super) fn is_a(wanted: &str, item: &RawValue, place: fmt::Arguments<'_>) -> Result<bool, Problem> {
     #[derive(Deserialize)]
     struct Named {
         name: Option<IgnoredAny>,
@@ -230,14 +233,14 @@ pub fn is_a(wanted: &str, item: &RawValue, place: fmt::Arguments<'_>) -> Result<
 }
 
 /// Returns the error of an item with an unknown `type`.
-pub fn unknown_kind(kind: &str, meant: &str, place: fmt::Arguments<'_>) -> Problem {
+pub(super) fn unknown_kind(kind: &str, meant: &str, place: fmt::Arguments<'_>) -> Problem {
     let message = format!("`{place}/type` is `{}`", escape_for_display(kind, SHOWN_CHARS));
     invalid(message, format!("did you mean `{meant}`?")).at(&place)
 }
 
 /// Text that is borrowed where possible; `null` equals an absent string.
 #[derive(Default)]
-pub struct MaybeText<'a>(pub Option<Cow<'a, str>>);
+pub(super) struct MaybeText<'a>(pub Option<Cow<'a, str>>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for MaybeText<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -249,7 +252,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for MaybeText<'a> {
 
 /// Text that may have been sent as a number; `null` and other values count as absent.
 #[derive(Default)]
-pub struct LooseText<'a>(pub Option<Cow<'a, str>>);
+pub(super) struct LooseText<'a>(pub Option<Cow<'a, str>>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for LooseText<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -263,7 +266,10 @@ impl<'de: 'a, 'a> Deserialize<'de> for LooseText<'a> {
 }
 
 /// Parses an item of a list; `place` is its JSON pointer in the request.
-pub fn fitting<'a, T: Deserialize<'a>>(item: &'a RawValue, place: fmt::Arguments<'_>) -> Result<T, Problem> {
+pub(super) fn fitting<'a, T: Deserialize<'a>>(
+    item: &'a RawValue,
+    place: fmt::Arguments<'_>,
+) -> Result<T, Problem> {
     let parsed = serde_json::from_str::<Object<T>>(item.get());
     parsed.map(|Object(item)| item).map_err(|error| {
         // The position counts from the start of the item and would be misread as a position in the body.
@@ -280,11 +286,11 @@ pub fn fitting<'a, T: Deserialize<'a>>(item: &'a RawValue, place: fmt::Arguments
 
 /// A list with a limited number of items, since an item of two bytes takes hundreds of bytes in memory; `None` if it
 /// had more.
-pub struct Items<T>(Option<Vec<T>>);
+pub(super) struct Items<T>(Option<Vec<T>>);
 
 impl<T> Items<T> {
     /// Returns the items. Too many items are `TOO_LARGE`, like too many calls.
-    pub fn into_vec(self) -> Result<Vec<T>, Problem> {
+    pub(super) fn into_vec(self) -> Result<Vec<T>, Problem> {
         self.0.ok_or_else(|| {
             let message = format!("the body has a list of more than {ITEMS_MAX} items");
             Problem::new(ErrorType::TooLarge, message, "send only the calls of one response of the model")
@@ -327,7 +333,7 @@ fn wrong_id(place: fmt::Arguments<'_>) -> Problem {
 }
 
 /// Returns the error of a call without the name of a tool.
-pub fn no_tool(place: fmt::Arguments<'_>) -> Problem {
+pub(super) fn no_tool(place: fmt::Arguments<'_>) -> Problem {
     invalid(format!("`{place}` names no tool"), "name a tool of the list").at(&place)
 }
 
@@ -342,7 +348,7 @@ fn repeated_id(place: fmt::Arguments<'_>) -> Problem {
 
 /// The id under which the first call with the id `given` of a request is kept. Ids are part of paths, logs and the audit log,
 /// so one that is long or has other characters is replaced by its hash.
-pub fn kept_id(given: &str) -> Cow<'_, str> {
+pub(crate) fn kept_id(given: &str) -> Cow<'_, str> {
     if is_plain_id(given) { given.into() } else { derived_id(given, 0).into() }
 }
 
@@ -361,12 +367,12 @@ fn is_given_id(id: &str) -> bool {
 }
 
 /// Returns the error of a whole request.
-pub fn invalid(message: impl Into<String>, hint: impl Into<String>) -> Problem {
+pub(super) fn invalid(message: impl Into<String>, hint: impl Into<String>) -> Problem {
     Problem::new(ErrorType::InvalidRequest, message, hint)
 }
 
 /// Returns an excerpt of refused text for an error message.
-pub fn excerpt(text: &str) -> String {
+pub(super) fn excerpt(text: &str) -> String {
     escape_for_display(text, SHOWN_CHARS)
 }
 

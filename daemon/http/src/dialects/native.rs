@@ -14,7 +14,7 @@ use crate::problem::Problem;
 /// A call of the list.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Call<'a> {
+pub(super) struct Call<'a> {
     #[serde(borrow)]
     id: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -24,7 +24,7 @@ pub struct Call<'a> {
 }
 
 /// Adds the calls of the list.
-pub fn parse(requested: Vec<Object<Call<'_>>>, calls: &mut Calls) -> Vec<GivenId> {
+pub(super) fn parse(requested: Vec<Object<Call<'_>>>, calls: &mut Calls) -> Vec<GivenId> {
     let numbered = requested.into_iter().enumerate();
     numbered.map(|(at, Object(call))| add(call, calls, format_args!("/calls/{at}"))).collect()
 }

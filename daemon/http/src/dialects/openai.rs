@@ -16,7 +16,7 @@ use crate::problem::Problem;
 
 /// An assistant message, or its list of calls alone.
 #[derive(Deserialize)]
-pub struct Message<'a> {
+pub(super) struct Message<'a> {
     #[serde(borrow, default)]
     tool_calls: Option<Items<&'a RawValue>>,
     function_call: Option<IgnoredAny>,
@@ -43,7 +43,7 @@ struct Function<'a> {
 }
 
 /// Adds the message's function calls. Calls of custom tools are not Toolgate's and are skipped.
-pub fn parse(message: Message<'_>, calls: &mut Calls) -> Result<Vec<GivenId>, Problem> {
+pub(super) fn parse(message: Message<'_>, calls: &mut Calls) -> Result<Vec<GivenId>, Problem> {
     if message.function_call.is_some() {
         return Err(invalid(
             "`/openai/function_call` was replaced by `tool_calls`",
@@ -76,7 +76,7 @@ pub fn parse(message: Message<'_>, calls: &mut Calls) -> Result<Vec<GivenId>, Pr
 
 /// A tool message for a call.
 #[derive(Serialize, ToSchema)]
-pub struct OpenAiToolMessage<'a> {
+pub(super) struct OpenAiToolMessage<'a> {
     /// The role, `tool`.
     #[schema(pattern = "^tool$")]
     role: &'static str,
@@ -87,7 +87,7 @@ pub struct OpenAiToolMessage<'a> {
 }
 
 /// Returns one message per call.
-pub fn answer<'a>(ids: &'a [GivenId], outcomes: &'a [CallAnswer]) -> Vec<OpenAiToolMessage<'a>> {
+pub(super) fn answer<'a>(ids: &'a [GivenId], outcomes: &'a [CallAnswer]) -> Vec<OpenAiToolMessage<'a>> {
     let message = |(id, outcome): (&'a GivenId, &'a CallAnswer)| OpenAiToolMessage {
         role: "tool",
         tool_call_id: id.or_id_of(outcome),

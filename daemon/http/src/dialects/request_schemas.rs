@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 #[derive(ToSchema)]
 #[serde(untagged)]
 #[allow(dead_code, reason = "read by the derive alone")]
-pub enum CallsRequest {
+pub(crate) enum CallsRequest {
     /// Toolgate's own dialect.
     Native(NativeRequest),
     /// The chat completions of OpenAI.
@@ -35,7 +35,7 @@ macro_rules! request {
         #[schema(as = $schema)]
         #[serde(deny_unknown_fields)]
         #[allow(dead_code, reason = "read by the derive alone")]
-        pub struct $name {
+        pub(crate) struct $name {
             /// The model's turn: an id of the orchestrator, at most 200 bytes. Rounds are counted per turn.
             #[schema(min_length = 1, max_length = 200, pattern = r"^[^\x00-\x1f\x7f-\x9f]+$", example = "t1")]
             turn: Option<String>,
@@ -124,7 +124,7 @@ request! {
 /// An assistant message. Its other fields are allowed.
 #[derive(ToSchema)]
 #[allow(dead_code, reason = "read by the derive alone")]
-pub struct OpenAiMessage {
+pub(super) struct OpenAiMessage {
     /// The tool calls. Function calls are executed; others are ignored.
     #[schema(min_items = 1)]
     tool_calls: Vec<OpenAiToolCall>,
@@ -133,7 +133,7 @@ pub struct OpenAiMessage {
 /// A tool call of OpenAI's chat completions. Its other fields are allowed.
 #[derive(ToSchema)]
 #[allow(dead_code, reason = "read by the derive alone")]
-pub struct OpenAiToolCall {
+pub(super) struct OpenAiToolCall {
     /// The call's id, any visible characters.
     #[schema(max_length = 2048, example = "call_1")]
     id: String,
@@ -147,7 +147,7 @@ pub struct OpenAiToolCall {
 /// The function of a tool call.
 #[derive(ToSchema)]
 #[allow(dead_code, reason = "read by the derive alone")]
-pub struct OpenAiFunction {
+pub(super) struct OpenAiFunction {
     /// The wire name, `call_NAMESPACE_TOOL`, from the tool list.
     #[schema(example = "call_arithmetic_evaluate")]
     name: String,
@@ -159,7 +159,7 @@ pub struct OpenAiFunction {
 /// An output item of OpenAI's responses. Its other fields are allowed.
 #[derive(ToSchema)]
 #[allow(dead_code, reason = "read by the derive alone")]
-pub struct ResponsesItem {
+pub(super) struct ResponsesItem {
     /// The type; an item of the type `function_call` is a call.
     #[schema(example = "function_call")]
     r#type: String,
@@ -177,7 +177,7 @@ pub struct ResponsesItem {
 /// A content block of Anthropic's messages. Its other fields are allowed.
 #[derive(ToSchema)]
 #[allow(dead_code, reason = "read by the derive alone")]
-pub struct AnthropicBlock {
+pub(super) struct AnthropicBlock {
     /// The type; a block of the type `tool_use` is a call.
     #[schema(example = "tool_use")]
     r#type: String,
@@ -195,7 +195,7 @@ pub struct AnthropicBlock {
 /// A part of a Gemini content. Its other fields are allowed.
 #[derive(ToSchema)]
 #[allow(dead_code, reason = "read by the derive alone")]
-pub struct GeminiPart {
+pub(super) struct GeminiPart {
     /// The call, if the part is one.
     #[schema(required = false, value_type = GeminiFunctionCall)]
     #[serde(rename = "functionCall")]
@@ -205,7 +205,7 @@ pub struct GeminiPart {
 /// A function call of Gemini.
 #[derive(ToSchema)]
 #[allow(dead_code, reason = "read by the derive alone")]
-pub struct GeminiFunctionCall {
+pub(super) struct GeminiFunctionCall {
     /// The call's id, if it has one.
     id: Option<String>,
     /// The wire name, `call_NAMESPACE_TOOL`, from the tool list.
@@ -220,7 +220,7 @@ pub struct GeminiFunctionCall {
 #[derive(ToSchema)]
 #[serde(deny_unknown_fields)]
 #[allow(dead_code, reason = "read by the derive alone")]
-pub struct FlatToolCall {
+pub(super) struct FlatToolCall {
     /// The namespace, or the wire name if `action` is absent.
     #[schema(example = "arithmetic")]
     tool_name: String,
@@ -236,7 +236,7 @@ pub struct FlatToolCall {
 #[derive(ToSchema)]
 #[serde(deny_unknown_fields)]
 #[allow(dead_code, reason = "read by the derive alone")]
-pub struct CallRequest {
+pub(super) struct CallRequest {
     /// The call's id, unique in the session: at most 2 KiB of visible characters. A repeated id returns the response of the
     /// first call. The second of two equal ids of a request is that call's `CONFLICT`. Default: a new id.
     #[schema(example = "c1")]

@@ -12,7 +12,7 @@ use super::tools::FIND_TOOL;
 
 /// The fields of a call that the response repeats: its id, and the caller if that is not the model itself.
 #[derive(Debug)]
-pub struct ResponseEnvelope {
+pub(crate) struct ResponseEnvelope {
     id: GivenId,
     caller: Option<Box<RawValue>>,
     is_search: bool,
@@ -36,7 +36,7 @@ struct Call<'a> {
 }
 
 /// Adds the `function_call` items, and the `tool_search_call` items that OpenAI does not perform itself.
-pub fn parse(items: &[&RawValue], calls: &mut Calls) -> Vec<ResponseEnvelope> {
+pub(super) fn parse(items: &[&RawValue], calls: &mut Calls) -> Vec<ResponseEnvelope> {
     let mut envelopes = Vec::new();
     for (at, item) in items.iter().enumerate() {
         let place = format_args!("/openai_responses/{at}");
@@ -76,7 +76,7 @@ pub fn parse(items: &[&RawValue], calls: &mut Calls) -> Vec<ResponseEnvelope> {
 
 /// An output item for a call.
 #[derive(Serialize, ToSchema)]
-pub struct ResponsesOutput<'a> {
+pub(super) struct ResponsesOutput<'a> {
     /// The type, `function_call_output`, or `tool_search_output` for a search.
     #[schema(pattern = "^(function_call|tool_search)_output$")]
     r#type: &'static str,
@@ -105,7 +105,10 @@ pub struct ResponsesOutput<'a> {
 }
 
 /// Returns one item per call.
-pub fn answer<'a>(envelopes: &'a [ResponseEnvelope], outcomes: &'a [CallAnswer]) -> Vec<ResponsesOutput<'a>> {
+pub(super) fn answer<'a>(
+    envelopes: &'a [ResponseEnvelope],
+    outcomes: &'a [CallAnswer],
+) -> Vec<ResponsesOutput<'a>> {
     let item = |(envelope, outcome): (&'a ResponseEnvelope, &'a CallAnswer)| {
         let call_id = envelope.id.or_id_of(outcome);
         let caller = envelope.caller.as_deref();

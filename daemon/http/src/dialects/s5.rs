@@ -21,7 +21,7 @@ use toolgate_api::error::ErrorType;
 /// The call of the request.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Call<'a> {
+pub(super) struct Call<'a> {
     #[serde(borrow)]
     tool_name: Cow<'a, str>,
     #[serde(borrow, default)]
@@ -32,10 +32,10 @@ pub struct Call<'a> {
 
 /// The names of the request, which the response repeats; `None` for a wire name, which the response splits.
 #[derive(Debug)]
-pub struct ResponseEnvelope(Option<(String, String)>);
+pub(crate) struct ResponseEnvelope(Option<(String, String)>);
 
 /// Adds the call of the request.
-pub fn parse(call: Call<'_>, id: Option<String>, calls: &mut Calls) -> ResponseEnvelope {
+pub(super) fn parse(call: Call<'_>, id: Option<String>, calls: &mut Calls) -> ResponseEnvelope {
     let parameters = call.parameters.map(RawValue::get);
     let place = format_args!("/tool_call");
     match call.action.0 {
@@ -55,7 +55,7 @@ pub fn parse(call: Call<'_>, id: Option<String>, calls: &mut Calls) -> ResponseE
 
 /// The result, the error or the pending state of a call, as one flat object.
 #[derive(Serialize, ToSchema)]
-pub struct FlatResult<'a> {
+pub(super) struct FlatResult<'a> {
     /// The namespace as the request named it.
     #[schema(value_type = String)]
     tool_name: Cow<'a, str>,
@@ -110,7 +110,7 @@ pub struct FlatResult<'a> {
 }
 
 /// Returns the response to the call.
-pub fn answer<'a>(envelope: &'a ResponseEnvelope, outcome: &'a CallOutcome) -> FlatResult<'a> {
+pub(super) fn answer<'a>(envelope: &'a ResponseEnvelope, outcome: &'a CallOutcome) -> FlatResult<'a> {
     let (tool_name, action) = match &envelope.0 {
         Some((tool_name, action)) => (tool_name.into(), Some(action.into())),
         None => tool_names(outcome),

@@ -22,13 +22,13 @@ const MOST_LEVELS: usize = 128;
 
 /// The name and arguments of the call as written, which the response repeats.
 #[derive(Debug)]
-pub struct ResponseEnvelope {
+pub(crate) struct ResponseEnvelope {
     name: String,
     arguments: String,
 }
 
 /// Parses the string and adds its call.
-pub fn parse(text: &str, id: Option<String>, calls: &mut Calls) -> Result<ResponseEnvelope, Problem> {
+pub(super) fn parse(text: &str, id: Option<String>, calls: &mut Calls) -> Result<ResponseEnvelope, Problem> {
     let mut parser = Parser { text, at: 0, levels: 0, json: String::with_capacity(text.len()) };
     match parser.call() {
         Ok(envelope) => {
@@ -40,7 +40,7 @@ pub fn parse(text: &str, id: Option<String>, calls: &mut Calls) -> Result<Respon
 }
 
 /// Renders the response to the call.
-pub fn answer(envelope: &ResponseEnvelope, outcome: &CallOutcome) -> String {
+pub(super) fn answer(envelope: &ResponseEnvelope, outcome: &CallOutcome) -> String {
     frame::tool_response(&envelope.name, &envelope.arguments, &literal(outcome))
 }
 

@@ -23,7 +23,7 @@ use description::Description;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = ToolFormat)]
-pub enum Format {
+pub(crate) enum Format {
     /// Toolgate's own format.
     #[default]
     Toolgate,
@@ -41,7 +41,7 @@ pub enum Format {
 
 /// A tool as an entry of a list.
 #[derive(Clone, Copy, Debug)]
-pub struct Listed<'a> {
+pub(crate) struct Listed<'a> {
     /// The wire name, which a model calls.
     pub name: &'a str,
     /// The tool's name in its original system, if different.
@@ -65,11 +65,11 @@ pub struct Listed<'a> {
 }
 
 /// The tool of a deferred list that finds the others. The names of tools begin with `call_`, so none has this name.
-pub const FIND_TOOL: &str = "find_tool";
+pub(crate) const FIND_TOOL: &str = "find_tool";
 
 /// The form of a list.
 #[derive(Clone, Copy, Debug)]
-pub struct ListForm {
+pub(crate) struct ListForm {
     /// The format.
     pub format: Format,
     /// Whether schemas are in the provider's strict form.
@@ -80,7 +80,7 @@ pub struct ListForm {
 
 /// The place of the tools that are not always shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Deferral {
+pub(crate) enum Deferral {
     /// In the list.
     None,
     /// Behind a search, which is in the list.
@@ -91,12 +91,12 @@ pub enum Deferral {
 
 impl Format {
     /// Whether the provider has a strict form of schemas.
-    pub fn has_strict_form(self) -> bool {
+    pub(crate) fn has_strict_form(self) -> bool {
         matches!(self, Self::Openai | Self::OpenaiResponses | Self::Anthropic)
     }
 
     /// Whether the provider loads the definitions of tools on demand.
-    pub fn has_deferred_form(self) -> bool {
+    pub(crate) fn has_deferred_form(self) -> bool {
         matches!(self, Self::OpenaiResponses | Self::Anthropic)
     }
 
@@ -115,7 +115,7 @@ impl Format {
 }
 
 /// Lists tools in the given form. A tool that the provider would refuse is left out.
-pub fn list<'a>(form: ListForm, tools: impl IntoIterator<Item = Listed<'a>>) -> ToolList {
+pub(crate) fn list<'a>(form: ListForm, tools: impl IntoIterator<Item = Listed<'a>>) -> ToolList {
     let ListForm { format, deferral, .. } = form;
     let mut entries = Vec::new();
     if deferral == Deferral::Search {

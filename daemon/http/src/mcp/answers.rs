@@ -14,7 +14,7 @@ use crate::frame::{self, SharedLimit};
 use crate::state::App;
 
 /// The result of a call, or the protocol error of one whose tool the client does not have.
-pub async fn result(
+pub(super) async fn result(
     app: &App,
     session: &Session,
     name: &str,
@@ -69,14 +69,14 @@ fn promises_structure(app: &App, session: &Session, outcome: &CallOutcome) -> bo
 }
 
 /// A failed call, for the model to read.
-pub fn failure(error: &CallError, text: String) -> CallToolResult {
+pub(super) fn failure(error: &CallError, text: String) -> CallToolResult {
     let mut meta = MetaObject::new();
     meta.insert("toolgate/error".to_owned(), json!({"type": error.error_type, "retryable": error.retryable}));
     CallToolResult::error(vec![Content::text(text)]).with_meta(Some(meta))
 }
 
 /// The same error for a tool that does not exist and for one that the agent may not call.
-pub fn unknown_tool(name: &str) -> ErrorData {
+pub(super) fn unknown_tool(name: &str) -> ErrorData {
     ErrorData::invalid_params(format!("Unknown tool: {}", frame::visible(name)), None)
 }
 

@@ -12,20 +12,20 @@ use toolgate_core::call::{CallOutcome, OutcomeState};
 use toolgate_core::dispatch::ClientResult;
 
 /// The tool whose questions are shown.
-pub const TOOL: &str = "call_user_ask";
+pub(super) const TOOL: &str = "call_user_ask";
 
 /// The name of the question among the inputs that a call requires.
-pub const INPUT: &str = "ask";
+pub(super) const INPUT: &str = "ask";
 
 /// Whether the client shows forms to its user.
-pub fn shows_forms(context: &RequestContext<RoleServer>) -> bool {
+pub(super) fn shows_forms(context: &RequestContext<RoleServer>) -> bool {
     let elicitation = context.client_capabilities().and_then(|capabilities| capabilities.elicitation);
     // Without either, forms are meant: the older revisions know nothing else.
     elicitation.is_some_and(|elicitation| elicitation.form.is_some() || elicitation.url.is_none())
 }
 
 /// The question of a call that waits for its answer.
-pub fn question(name: &str, outcome: &CallOutcome) -> Option<ElicitRequestParams> {
+pub(super) fn question(name: &str, outcome: &CallOutcome) -> Option<ElicitRequestParams> {
     #[derive(Deserialize)]
     struct Question {
         question: String,
@@ -48,7 +48,7 @@ pub fn question(name: &str, outcome: &CallOutcome) -> Option<ElicitRequestParams
 }
 
 /// The answer of the user as the result of the call.
-pub fn answer(result: ElicitResult) -> ClientResult {
+pub(super) fn answer(result: ElicitResult) -> ClientResult {
     let said = result.content.as_ref().and_then(|content| content["answer"].as_str());
     match (result.action, said) {
         (ElicitationAction::Accept, Some(said)) => {
@@ -60,7 +60,7 @@ pub fn answer(result: ElicitResult) -> ClientResult {
 }
 
 /// The answer among the inputs of a repeated call.
-pub fn answer_of(value: &Value) -> ClientResult {
+pub(super) fn answer_of(value: &Value) -> ClientResult {
     match serde_json::from_value(value.clone()) {
         Ok(result) => answer(result),
         Err(_) => ClientResult::Failed("The client sent an answer that cannot be read.".to_owned()),

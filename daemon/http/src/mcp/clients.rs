@@ -109,7 +109,7 @@ pub(super) struct Opened {
 
 impl Opened {
     /// Remembers a call that waits. A client that leaves too many behind begins anew.
-    pub fn remember(&self, call: CallKey, id: String) {
+    pub(super) fn remember(&self, call: CallKey, id: String) {
         let mut waiting = self.waiting();
         if waiting.len() >= WAITING_CALLS {
             waiting.clear();
@@ -117,7 +117,7 @@ impl Opened {
         waiting.insert(call, id);
     }
 
-    pub fn waiting(&self) -> MutexGuard<'_, HashMap<CallKey, String>> {
+    pub(super) fn waiting(&self) -> MutexGuard<'_, HashMap<CallKey, String>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -132,12 +132,12 @@ impl Client {
         }
     }
 
-    pub fn actor(&self) -> Actor<'_> {
+    pub(super) fn actor(&self) -> Actor<'_> {
         Actor { caller: &self.caller, source: AUDIT_SOURCE }
     }
 
     /// The callable tools, in the order of their names.
-    pub async fn tools(&self) -> Vec<VisibleTool> {
+    pub(super) async fn tools(&self) -> Vec<VisibleTool> {
         let registry = &self.app.services().registry;
         registry.wait_for_tools_of(&self.organization, &self.agent).await;
         let facts = match self.clients.session_of(self).await {
@@ -151,7 +151,7 @@ impl Client {
     }
 
     /// The session of the client; it is opened if there is none.
-    pub async fn session(&self) -> Result<Arc<Opened>, Problem> {
+    pub(super) async fn session(&self) -> Result<Arc<Opened>, Problem> {
         let place = self.clients.place_of(self);
         let mut place = place.lock().await;
         if let Some(opened) = place.as_ref().filter(|opened| self.has_room(opened)) {
@@ -177,7 +177,7 @@ impl Client {
     }
 
     /// The tasks of the client; none before its first call.
-    pub async fn tasks(&self) -> Arc<Tasks> {
+    pub(super) async fn tasks(&self) -> Arc<Tasks> {
         let opened = self.clients.session_of(self).await;
         opened.map(|opened| Arc::clone(&opened.tasks)).unwrap_or_default()
     }
@@ -196,23 +196,23 @@ impl Client {
 }
 
 impl Clients {
-    pub fn new(mcp_sessions: Arc<LocalSessionManager>) -> Self {
+    pub(super) fn new(mcp_sessions: Arc<LocalSessionManager>) -> Self {
         Self { mcp_sessions, bound: Mutex::default(), open: Mutex::default() }
     }
 
     /// Whether a session of an older revision is this client's.
-    pub fn is_session_of(&self, id: &str, client: &Client) -> bool {
+    pub(super) fn is_session_of(&self, id: &str, client: &Client) -> bool {
         let key = client.key();
         self.bound().0.iter().any(|session| *session.id == *id && session.owner == key)
     }
 
     /// Whether the caller is the first to follow the list of this client, as a task of each message would be too many.
-    pub fn begin_following(&self, client: &Client) -> bool {
+    pub(super) fn begin_following(&self, client: &Client) -> bool {
         self.bound().begin_following(&client.mcp_session)
     }
 
     /// Binds a session of an older revision to its client.
-    pub async fn bind(&self, id: &str, client: &Client) {
+    pub(super) async fn bind(&self, id: &str, client: &Client) {
         let (id, key) = (Arc::<str>::from(id), client.key());
         // Before the first wait: a client that disconnects meanwhile leaves no session that is not counted.
         if !self.bound().add(&id, &key) {
@@ -237,7 +237,7 @@ impl Clients {
     }
 
     /// Ends the session of a client of an older revision.
-    pub async fn end(&self, client: &Client) -> Result<(), CallError> {
+    pub(super) async fn end(&self, client: &Client) -> Result<(), CallError> {
         self.bound().0.retain(|session| session.id != client.mcp_session);
         let place = self.places().remove(&(client.key(), Arc::clone(&client.mcp_session)));
         let opened = match place {

@@ -13,13 +13,13 @@ use crate::problem::Problem;
 use crate::tools::{VisibleTool, find, only_scripts};
 
 /// The tools of `?tools=search`.
-pub use crate::dialects::tools::FIND_TOOL as FIND;
-pub const DESCRIBE: &str = "describe_tool";
-pub const CALL: &str = "call_tool";
+pub(super) use crate::dialects::tools::FIND_TOOL as FIND;
+pub(super) const DESCRIBE: &str = "describe_tool";
+pub(super) const CALL: &str = "call_tool";
 
 /// The calls that a client performs itself.
 #[derive(Clone, Copy)]
-pub struct Performs {
+pub(super) struct Performs {
     /// All of them, with results over HTTP.
     pub all: bool,
     /// Questions to its user.
@@ -27,7 +27,7 @@ pub struct Performs {
 }
 
 /// The tools of the client, of those that it performs itself only what it can.
-pub async fn list(client: &Client, performs: Performs) -> Vec<Tool> {
+pub(super) async fn list(client: &Client, performs: Performs) -> Vec<Tool> {
     let visible = client.tools().await;
     let visible = if client.shown == ToolsShown::Code { only_scripts(visible) } else { visible };
     let is_search = client.shown == ToolsShown::Search;
@@ -43,21 +43,21 @@ pub async fn list(client: &Client, performs: Performs) -> Vec<Tool> {
 }
 
 /// The tool's name, whether it needs an approval, and the digest of its plugin: a list changes with these.
-pub type ToolKey = (String, bool, Digest);
+pub(super) type ToolKey = (String, bool, Digest);
 
 /// The keys of the client's tools. They cost less than the list.
-pub async fn keys(client: &Client) -> Vec<ToolKey> {
+pub(super) async fn keys(client: &Client) -> Vec<ToolKey> {
     client.tools().await.iter().map(VisibleTool::key).collect()
 }
 
 /// The description of one tool that the client may call.
-pub async fn describe(client: &Client, name: &str) -> Option<Tool> {
+pub(super) async fn describe(client: &Client, name: &str) -> Option<Tool> {
     let visible = client.tools().await;
     entries(visible.iter().filter(|tool| tool.name() == name)).pop()
 }
 
 /// The names and descriptions of the tools that the broker finds.
-pub async fn search(client: &Client, query: &str) -> Result<Value, Problem> {
+pub(super) async fn search(client: &Client, query: &str) -> Result<Value, Problem> {
     let opened = client.session().await?;
     let found = find(&client.app, &opened.session, Format::Mcp, query).await;
     let found: Vec<Tool> = serde_json::from_str(found.tools.get()).unwrap_or_default();

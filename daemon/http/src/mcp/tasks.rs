@@ -61,7 +61,7 @@ pub(super) fn reason(outcome: &CallOutcome) -> String {
 
 impl Tasks {
     /// The task of a call that waits.
-    pub fn create(
+    pub(super) fn create(
         &self,
         client: &Client,
         session: &Arc<Session>,
@@ -90,7 +90,7 @@ impl Tasks {
     }
 
     /// The present state of a task. Its call runs if it may do so by now.
-    pub async fn get(
+    pub(super) async fn get(
         &self,
         client: &Client,
         id: &str,
@@ -123,12 +123,12 @@ impl Tasks {
     }
 
     /// Acknowledges inputs for a task. A question is asked in the result of its call, so no task waits for any.
-    pub fn update(&self, id: &str) -> Result<(), ErrorData> {
+    pub(super) fn update(&self, id: &str) -> Result<(), ErrorData> {
         self.find(id).map(drop)
     }
 
     /// Cancels the call of a task. A call that has ended stays as it is.
-    pub async fn cancel(&self, client: &Client, id: &str) -> Result<(), ErrorData> {
+    pub(super) async fn cancel(&self, client: &Client, id: &str) -> Result<(), ErrorData> {
         let task = self.find(id)?;
         let (dispatcher, origin) = (client.app.dispatcher(), client.actor().origin());
         let cancelled = dispatcher.cancel(&task.session, id, &origin).await;

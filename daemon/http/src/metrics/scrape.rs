@@ -15,7 +15,7 @@ use toolgate_sandbox::{PoolUse, WASMTIME_VERSION};
 use toolgate_state::store::StoreError;
 
 /// The media type of the answer.
-pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+pub(super) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// The numbers of one scrape.
 #[derive(Debug, Default)]
@@ -28,7 +28,7 @@ struct Scrape {
 }
 
 /// Collects the metrics and writes them as text.
-pub async fn scrape(services: &Services) -> Result<String, StoreError> {
+pub(super) async fn scrape(services: &Services) -> Result<String, StoreError> {
     let (store_bytes, pending) = (services.store.bytes().await?, services.store.pending_approvals().await?);
     let free_bytes = services.store.free_bytes().unwrap_or(0);
     let (queue, pool) = (services.queue.depth(), services.sandbox.pool_use());

@@ -11,7 +11,7 @@ const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
 
 /// Returns the common name of a subject, without the tag and length of its sequence. None if there is not exactly one, or if
 /// the subject is malformed.
-pub fn common_name(subject: &[u8]) -> Option<&str> {
+pub(super) fn common_name(subject: &[u8]) -> Option<&str> {
     let mut found = None;
     let mut names = subject;
     while !names.is_empty() {
