@@ -19,6 +19,7 @@ use url::form_urlencoded::Serializer;
 
 use super::decisions::decision;
 use super::elements::{PAGE_BYTES, ROWS, badge, editable, filter, json, table};
+use super::fields::Field;
 use super::form::{FormFields, SeeOther};
 use super::page::Page;
 use super::text::sentence;
@@ -421,10 +422,9 @@ fn forms(viewer: &Viewer, view: &ApprovalView, fields: &FormFields) -> Markup {
     let instead = if kind == "instead" { fields.text("arguments_instead") } else { bound };
     html! {
         h2 { "Decision" }
-        form method="post" action=(address) {
-            (viewer.csrf_field())
+        (viewer.form(&address, &[], html! {
             (decision_fields(fields, bound))
-        }
+        }))
         @if is_shown_whole(bound) { (other_forms(viewer, &address, fields, instead)) }
     }
 }
@@ -436,40 +436,24 @@ fn other_forms(viewer: &Viewer, address: &str, fields: &FormFields, instead: &st
     html! {
         details open[kind == "shape"] {
             summary { "Approve more calls of this shape" }
-            form method="post" action=(address) {
-                (viewer.csrf_field())
-                input type="hidden" name="form" value="shape";
-                label for="uses" { "Calls" }
-                input #uses type="number" name="uses" min="1" max="1000" value=(fields.text("uses"));
-                label for="minutes" { "For how many minutes" }
-                input #minutes type="number" name="minutes" min="1" value=(fields.text("minutes"));
-                label for="until" { "Or until" }
-                input #until type="datetime-local" name="until" value=(brief(fields.text("until"))) aria-describedby="until-hint";
-                p .hint #until-hint { "In UTC. Both empty: as long as an approval lasts here." }
-                label for="arguments" { "Places of the arguments that may vary" }
-                textarea #arguments name="arguments" spellcheck="false" aria-describedby="arguments-hint" {
-                    (fields.text("arguments"))
-                }
-                p .hint #arguments-hint {
+            (viewer.form(address, &[("form", &"shape")], html! {
+                (Field::new("uses", "Calls").number(1, Some(1000)).value(fields.text("uses")))
+                (Field::new("minutes", "For how many minutes").number(1, None).value(fields.text("minutes")))
+                (Field::new("until", "Or until").kind("datetime-local").value(brief(fields.text("until")))
+                    .hint("In UTC. Both empty: as long as an approval lasts here."))
+                (Field::new("arguments", "Places of the arguments that may vary").value(fields.text("arguments")).lines(3).hint(html! {
                     "JSON pointers, each with a schema or a value: " code { (pointers) } ". Empty: the same arguments only."
-                }
+                }))
                 button type="submit" name="decision" value="approve" { "Approve these calls" }
-            }
+            }))
         }
         details open[kind == "instead"] {
             summary { "Approve with other arguments" }
-            form method="post" action=(address) {
-                (viewer.csrf_field())
-                input type="hidden" name="form" value="instead";
-                label for="instead" { "Arguments" }
-                textarea #instead name="arguments_instead" rows="12" spellcheck="false" aria-describedby="instead-hint" {
-                    (editable(instead))
-                }
-                p .hint #instead-hint {
-                    "The call runs once with these. The tool's schema is checked first, and the model is told."
-                }
+            (viewer.form(address, &[("form", &"instead")], html! {
+                (Field::new("arguments_instead", "Arguments").id("instead").value(editable(instead)).lines(12)
+                    .hint("The call runs once with these. The tool's schema is checked first, and the model is told."))
                 button type="submit" name="decision" value="approve" { "Approve with these arguments" }
-            }
+            }))
         }
     }
 }
@@ -478,11 +462,8 @@ fn other_forms(viewer: &Viewer, address: &str, fields: &FormFields, instead: &st
 /// sends nothing, as it is a text area.
 pub(super) fn decision_fields(fields: &FormFields, bound: &str) -> Markup {
     html! {
-        label for="reason" { "Reason" }
-        textarea #reason .short name="reason" rows="3" maxlength="1000" aria-describedby="reason-hint" {
-            (fields.text("reason"))
-        }
-        p .hint #reason-hint { "The model is told the reason of a denial." }
+        (Field::new("reason", "Reason").value(fields.text("reason")).lines(3).max_chars(1000)
+            .hint("The model is told the reason of a denial."))
         @if is_shown_whole(bound) { button type="submit" name="decision" value="approve" { "Approve this call" } }
         button .danger type="submit" name="decision" value="deny" { "Deny" }
     }

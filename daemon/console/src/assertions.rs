@@ -1,15 +1,19 @@
 //! Policy assertions of the platform and of organizations (G17): listed with what breaks them, tried, put in force, deleted.
 
+use std::fmt::Display;
+
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
-use serde_json::Value;
-use toolgate_api::assertion::BrokenAssertion;
+use toolgate_api::assertion::{
+    Assertion, AssertionHolder, AssertionKind, AssertionScope, AssertionsDocument, BrokenAssertion,
+};
 use toolgate_api::error::CallError;
 use toolgate_api::name::Name;
+use toolgate_api::pattern_list::PatternList;
 use toolgate_core::identity::Access;
-use toolgate_http::documents::own_organization;
 use toolgate_http::extract::Path;
+use toolgate_http::path_params::OwnerPath;
 use toolgate_http::problem::Problem;
 use toolgate_http::state::App;
 use toolgate_state::documents::{DocumentKey, Precondition};
@@ -45,90 +49,59 @@ enum Answer {
     Refused(CallError),
 }
 
-/// The assertions of the platform.
-pub(super) async fn platform(State(app): State<App>, viewer: Viewer) -> Result<Page, Problem> {
-    let held = find(&app, &viewer, None).await?;
-    show(&app, &viewer, &held, &held.stored, &Answer::None).await
-}
-
-/// The assertions of an organization.
-pub(super) async fn organization(
+/// The editor of the assertions of the platform, or of an organization.
+pub(super) async fn page(
     State(app): State<App>,
     viewer: Viewer,
-    Path(organization): Path<String>,
+    Path(OwnerPath { organization }): Path<OwnerPath>,
 ) -> Result<Page, Problem> {
-    let held = find(&app, &viewer, Some(&organization)).await?;
+    let held = find(&app, &viewer, organization).await?;
     show(&app, &viewer, &held, &held.stored, &Answer::None).await
 }
 
-/// Tries, puts or deletes the assertions of the platform.
-pub(super) async fn change_platform(
-    State(app): State<App>,
-    viewer: Viewer,
-    form: FormFields,
-) -> Result<Response, Problem> {
-    let held = find(&app, &viewer, None).await?;
-    change(&app, &viewer, &held, &form).await
-}
-
-/// Tries, puts or deletes the assertions of an organization.
-pub(super) async fn change_organization(
-    State(app): State<App>,
-    viewer: Viewer,
-    Path(organization): Path<String>,
-    form: FormFields,
-) -> Result<Response, Problem> {
-    let held = find(&app, &viewer, Some(&organization)).await?;
-    change(&app, &viewer, &held, &form).await
-}
-
-async fn find(app: &App, viewer: &Viewer, organization: Option<&str>) -> Result<Held, Problem> {
-    viewer.caller.may(if organization.is_some() { Access::Own } else { Access::Operate })?;
-    let organization = organization.map(|name| own_organization(app, &viewer.caller, name)).transpose()?;
+async fn find(app: &App, viewer: &Viewer, organization: Option<Name>) -> Result<Held, Problem> {
+    match &organization {
+        Some(organization) => app.admin().expect_own(&viewer.caller, organization)?,
+        None => viewer.caller.may(Access::Operate)?,
+    }
     let stored = Draft::load(app, &DocumentKey::Assertions(organization.clone()), EXAMPLE).await?;
     Ok(Held { organization, stored })
 }
 
-async fn change(app: &App, viewer: &Viewer, held: &Held, form: &FormFields) -> Result<Response, Problem> {
-    let draft = Draft::of(form);
-    let organization = held.organization.as_ref();
-    let done = match form.text("act") {
-        "put" => {
-            let key = DocumentKey::Assertions(held.organization.clone());
-            policies::put(app, viewer, key, &draft).await
-        }
+/// Tries, puts or deletes assertions.
+pub(super) async fn change(
+    State(app): State<App>,
+    viewer: Viewer,
+    Path(OwnerPath { organization }): Path<OwnerPath>,
+    form: FormFields,
+) -> Result<Response, Problem> {
+    let held = find(&app, &viewer, organization).await?;
+    let (draft, key) = (Draft::of(&form), DocumentKey::Assertions(held.organization.clone()));
+    let answer = match form.text("act") {
+        "put" => policies::put(&app, &viewer, key, &draft).await.err().map(Answer::Refused),
         "delete" => {
             let precondition = Precondition::from_headers(Some(&draft.revision), None)?;
-            let key = DocumentKey::Assertions(held.organization.clone());
-            app.admin().delete_document(viewer.actor(), &key, &precondition).await
+            let deleted = app.admin().delete_document(viewer.actor(), &key, &precondition).await;
+            deleted.err().map(Answer::Refused)
         }
         _ => {
-            let tried = app.admin().try_assertions(&viewer.caller, organization, &draft.text).await;
-            let answer = tried.map_or_else(Answer::Refused, Answer::Tried);
-            return respond(app, viewer, held, &draft, answer).await;
+            let tried = app.admin().try_assertions(&viewer.caller, held.organization.as_ref(), &draft.text);
+            Some(tried.await.map_or_else(Answer::Refused, Answer::Tried))
         }
     };
-    match done {
-        Ok(()) => Ok(SeeOther::to(&policies::assertions_address(organization)).into_response()),
-        Err(error) => respond(app, viewer, held, &draft, Answer::Refused(error)).await,
+    let Some(answer) = answer else {
+        return Ok(SeeOther::to(&policies::assertions_address(held.organization.as_ref())).into_response());
+    };
+    if let Answer::Refused(error) = &answer
+        && !policies::can_be_corrected(error.error_type)
+    {
+        return Err(error.clone().into());
     }
-}
-
-async fn respond(
-    app: &App,
-    viewer: &Viewer,
-    held: &Held,
-    draft: &Draft,
-    answer: Answer,
-) -> Result<Response, Problem> {
-    match &answer {
-        Answer::Refused(error) if !policies::can_be_corrected(error.error_type) => Err(error.clone().into()),
-        Answer::Refused(error) => {
-            let page = show(app, viewer, held, draft, &answer).await?;
-            Ok(page.with_status_of(error).into_response())
-        }
-        _ => Ok(show(app, viewer, held, draft, &answer).await?.into_response()),
-    }
+    let page = show(&app, &viewer, &held, &draft, &answer).await?;
+    Ok(match &answer {
+        Answer::Refused(error) => page.with_status_of(error).into_response(),
+        _ => page.into_response(),
+    })
 }
 
 async fn show(
@@ -147,7 +120,13 @@ async fn show(
         },
         false => {
             let broken = app.admin().broken_assertions(organization).await?;
-            in_force(&held.stored.text, &broken)
+            let holder = match organization {
+                Some(_) => AssertionHolder::Organization,
+                None => AssertionHolder::Platform,
+            };
+            // A stored document was parsed when it was written.
+            let document = AssertionsDocument::parse(&held.stored.text, holder).unwrap_or_default();
+            in_force(&document.assertions, &broken)
         }
     };
     let main = html! {
@@ -172,10 +151,7 @@ async fn show(
 
 fn edit_form(viewer: &Viewer, organization: Option<&Name>, draft: &Draft) -> Markup {
     html! {
-        form method="post" action=(policies::assertions_address(organization)) {
-            (viewer.csrf_field())
-            input type="hidden" name="act" value="try";
-            input type="hidden" name="revision" value=(draft.revision);
+        (viewer.form(policies::assertions_address(organization), &[("act", &"try"), ("revision", &draft.revision)], html! {
             label for="text" { "Assertions, as JSON" }
             textarea.tall id="text" name="text" spellcheck="false" rows="14" aria-describedby="text-hint" { "\n" (editable(&draft.text)) }
             p.hint id="text-hint" {
@@ -183,18 +159,15 @@ fn edit_form(viewer: &Viewer, organization: Option<&Name>, draft: &Draft) -> Mar
                 ", with " code { "agents" } " (left out: all) and " code { "tools" } "."
             }
             button { "Try them" }
-        }
+        }))
     }
 }
 
 fn deletion(viewer: &Viewer, held: &Held) -> Markup {
     html! {
-        form method="post" action=(policies::assertions_address(held.organization.as_ref())) {
-            (viewer.csrf_field())
-            input type="hidden" name="act" value="delete";
-            input type="hidden" name="revision" value=(held.stored.revision);
+        (viewer.form(policies::assertions_address(held.organization.as_ref()), &[("act", &"delete"), ("revision", &held.stored.revision)], html! {
             button.danger data-confirm="Delete these assertions? Nothing is checked against them any more." { "Delete them" }
-        }
+        }))
     }
 }
 
@@ -204,13 +177,10 @@ fn try_result(viewer: &Viewer, held: &Held, draft: &Draft, broken: &[BrokenAsser
         section role="status" aria-label="Result" {
             @if broken.is_empty() {
                 div.notice { p { strong { "All of them hold." } } }
-                form method="post" action=(policies::assertions_address(held.organization.as_ref())) {
-                    (viewer.csrf_field())
-                    input type="hidden" name="act" value="put";
-                    input type="hidden" name="revision" value=(draft.revision);
+                (viewer.form(policies::assertions_address(held.organization.as_ref()), &[("act", &"put"), ("revision", &draft.revision)], html! {
                     textarea name="text" hidden { "\n" (editable(&draft.text)) }
                     button { "Put them in force" }
-                }
+                }))
             } @else {
                 div.notice.error {
                     p { strong { "Not all of them hold, so that they cannot be put in force." } }
@@ -223,15 +193,12 @@ fn try_result(viewer: &Viewer, held: &Held, draft: &Draft, broken: &[BrokenAsser
 }
 
 /// The assertions in force, each with its state, and the calls that break them.
-fn in_force(text: &str, broken: &[BrokenAssertion]) -> Markup {
-    let document: Value = serde_json::from_str(text).unwrap_or_default();
-    let assertions = document["assertions"].as_array().map(Vec::as_slice).unwrap_or_default();
+fn in_force(assertions: &[Assertion], broken: &[BrokenAssertion]) -> Markup {
     let rows = html! {
         @for assertion in assertions.iter().take(ROWS as usize) {
-            @let name = assertion["name"].as_str().unwrap_or_default();
-            @let is_broken = broken.iter().any(|broken| broken.assertion == name);
+            @let is_broken = broken.iter().any(|broken| broken.assertion == assertion.name.as_str());
             tr {
-                th scope="row" { (short(name)) }
+                th scope="row" { (short(assertion.name.as_str())) }
                 td { (statement(assertion)) }
                 td { @if is_broken { (badge("bad", "broken")) } @else { (badge("good", "holds")) } }
             }
@@ -259,48 +226,46 @@ fn broken_table(broken: &[BrokenAssertion]) -> Markup {
 }
 
 /// An assertion in words.
-fn statement(assertion: &Value) -> Markup {
-    let kinds = ["never", "always_approval", "only"];
-    let stated = kinds
-        .into_iter()
-        .find_map(|kind| Some((kind, assertion.get(kind).filter(|scope| scope.is_object())?)));
-    let Some((kind, scope)) = stated else { return html! {} };
-    let (agents, tools) = (names(&scope["agents"], "every agent"), names(&scope["tools"], "every tool"));
+fn statement(assertion: &Assertion) -> Markup {
+    let Some((kind, AssertionScope { agents, tools })) = assertion.statement() else { return html! {} };
+    let (agents, tools) = (names(agents, "every agent"), names(tools, "every tool"));
     match kind {
-        "never" => html! { (agents) " cannot call " (tools) },
-        "always_approval" => html! { "Each call of " (tools) " by " (agents) " asks a person" },
-        _ => html! { "Only " (agents) " can call " (tools) },
+        AssertionKind::Never => html! { (agents) " cannot call " (tools) },
+        AssertionKind::AlwaysApproval => html! { "Each call of " (tools) " by " (agents) " asks a person" },
+        AssertionKind::Only => html! { "Only " (agents) " can call " (tools) },
     }
 }
 
-/// The entries of a list, or one text; `every` for all that there are.
-fn names(value: &Value, every: &str) -> String {
-    match value {
-        Value::String(text) if text != "*" => short(text),
-        Value::Array(entries) => toolgate_api::text::list(entries.iter().filter_map(Value::as_str), NAMED),
-        _ => every.to_owned(),
+/// The entries of a list; `every` for all that there are.
+fn names<P: Display>(list: &PatternList<P>, every: &str) -> String {
+    match list {
+        PatternList::All => every.to_owned(),
+        PatternList::List(patterns) => {
+            let texts: Vec<String> = patterns.iter().map(P::to_string).collect();
+            toolgate_api::text::list(texts.iter().map(String::as_str), NAMED)
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]
     fn g17_an_assertion_is_told_in_words() {
-        let told = |assertion: Value| statement(&assertion).into_string();
-        let never = json!({"name": "a", "never": {"agents": ["bot", "clerk"], "tools": ["files/delete"]}});
+        let told = |assertion: &str| {
+            let text = format!(r#"{{"assertions": [{{"name": "a", {assertion}}}]}}"#);
+            let document = AssertionsDocument::parse(&text, AssertionHolder::Organization).expect("sound");
+            statement(&document.assertions[0]).into_string()
+        };
+        let never = r#""never": {"agents": ["bot", "clerk"], "tools": ["files/delete"]}"#;
         assert_eq!(told(never), "`bot`, `clerk` cannot call `files/delete`");
-        let asks = json!({"name": "a", "always_approval": {"tools": "*"}, "never": null});
+        let asks = r#""always_approval": {"tools": "*"}, "never": null"#;
         assert_eq!(told(asks), "Each call of every tool by every agent asks a person");
-        assert_eq!(told(json!({"name": "a"})), "");
     }
 
     #[test]
     fn g17_the_example_is_a_document() {
-        use toolgate_api::assertion::{AssertionHolder, AssertionsDocument};
         for holder in [AssertionHolder::Platform, AssertionHolder::Organization] {
             assert_eq!(AssertionsDocument::parse(EXAMPLE, holder).expect("sound").assertions.len(), 1);
         }

@@ -1,7 +1,5 @@
 //! The audit log: a search of all records, and the link to its export.
 
-use std::sync::Arc;
-
 use axum::extract::State;
 use axum::http::header::CONTENT_DISPOSITION;
 use axum::http::{HeaderValue, Uri};
@@ -12,7 +10,7 @@ use toolgate_api::error::ErrorType;
 use toolgate_audit::{AdminRecord, Recovery, Row};
 use toolgate_core::identity::{Access, Caller};
 use toolgate_http::audit::{self, AuditQuery, ExportParameters};
-use toolgate_http::extract::{Authenticated, Query};
+use toolgate_http::extract::Query;
 use toolgate_http::problem::Problem;
 use toolgate_http::state::App;
 
@@ -35,8 +33,7 @@ pub(super) async fn list(
     Filters(query): Filters<AuditQuery>,
 ) -> Result<Page, Problem> {
     let query = AuditQuery { limit: Some(query.limit.unwrap_or(50).min(ROWS)), ..query };
-    let caller = Authenticated(Arc::clone(&viewer.caller));
-    let page = audit::search(State(app.clone()), caller, Query(query)).await?.0;
+    let page = audit::search(viewer.client(&app), Query(query)).await?.0;
     let main = html! {
         @if let Some(step) = organizations::first_step(&app, &viewer) { (step) }
         (filters(&viewer.caller, &uri))
@@ -68,8 +65,7 @@ pub(super) async fn export(
         let hint = "leave `follow` out, or run `toolgate audit follow`";
         return Err(Problem::new(ErrorType::InvalidRequest, message, hint));
     }
-    let caller = Authenticated(Arc::clone(&viewer.caller));
-    let mut response = audit::export(State(app), caller, Query(parameters)).await?;
+    let mut response = audit::export(viewer.client(&app), Query(parameters)).await?;
     let saved = HeaderValue::from_static("attachment; filename=\"audit.jsonl\"");
     response.headers_mut().insert(CONTENT_DISPOSITION, saved);
     Ok(response)

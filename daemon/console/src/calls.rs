@@ -2,8 +2,6 @@
 
 mod waterfall;
 
-use std::sync::Arc;
-
 use axum::extract::State;
 use axum::http::Uri;
 use maud::{Markup, html};
@@ -15,7 +13,7 @@ use toolgate_audit::{
 };
 use toolgate_core::identity::{Access, Caller};
 use toolgate_http::audit::{self, AuditQuery};
-use toolgate_http::extract::{Authenticated, Path, Query as QueryParameters};
+use toolgate_http::extract::{Path, Query as QueryParameters};
 use toolgate_http::problem::Problem;
 use toolgate_http::state::App;
 
@@ -28,10 +26,10 @@ use super::page::Page;
 use super::viewer::Viewer;
 
 /// Columns of a list of calls.
-const HEADINGS: [&str; 6] = ["Time", "Agent", "Tool", "Outcome", "Decided by", "Took"];
+const HEADINGS: [&str; 6] = ["Time", "Agent", "Tool", "Outcome", "Decided by", "#Took"];
 
 /// Statuses, as filters and pages name them.
-pub const STATUSES: [(Status, &str, &str); 8] = [
+pub(crate) const STATUSES: [(Status, &str, &str); 8] = [
     (Status::Running, "running", "warn"),
     (Status::Ok, "ok", "good"),
     (Status::Error, "error", "bad"),
@@ -60,8 +58,7 @@ pub(super) async fn list(
     uri: Uri,
     Filters(query): Filters<AuditQuery>,
 ) -> Result<Page, Problem> {
-    let caller = Authenticated(Arc::clone(&viewer.caller));
-    let page = audit::search(State(app), caller, QueryParameters(of_calls(query))).await?.0;
+    let page = audit::search(viewer.client(&app), QueryParameters(of_calls(query))).await?.0;
     // A later page, one of a time that is over, and one of more rows than a stream keeps do not change.
     let is_live = ["cursor", "until_ms", "order", "limit"].iter().all(|name| parameter(&uri, name).is_none());
     let main = html! {
@@ -120,7 +117,7 @@ pub(super) fn older_note(uri: &Uri, rows: usize, next: Option<&str>) -> Markup {
 }
 
 /// A list of rendered calls.
-pub fn call_list<'a>(rows: impl ExactSizeIterator<Item = &'a Markup>) -> Markup {
+pub(crate) fn call_list<'a>(rows: impl ExactSizeIterator<Item = &'a Markup>) -> Markup {
     if rows.len() == 0 {
         return empty(
             "No call matches.",
@@ -155,7 +152,7 @@ fn filters(caller: &Caller, uri: &Uri) -> Markup {
 }
 
 /// One call of a list.
-pub fn row(row: &Row) -> Markup {
+pub(crate) fn row(row: &Row) -> Markup {
     html! {
         tr data-row=(row.sequence) {
             @match &row.call {
@@ -177,12 +174,12 @@ pub fn row(row: &Row) -> Markup {
 }
 
 /// The address of a call's page.
-pub fn address(call: &CallIntent<'_>) -> String {
+pub(crate) fn address(call: &CallIntent<'_>) -> String {
     format!("/console/calls/{}/{}", percent_encode(&call.session), percent_encode(&call.call))
 }
 
 /// The status of a call, with the code of one that failed.
-pub fn status(row: &Row) -> Markup {
+pub(crate) fn status(row: &Row) -> Markup {
     let known = STATUSES.iter().find(|(status, ..)| Some(*status) == row.status);
     let (word, tone) = known.map_or(("running", "warn"), |(_, word, tone)| (*word, *tone));
     let code = row.outcome.as_ref().and_then(|outcome| outcome.error_type.as_deref());

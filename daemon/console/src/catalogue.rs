@@ -1,7 +1,5 @@
 //! The catalogue (C4), and a plugin as an organization has it: its settings (C5) and its consent (C6).
 
-use std::sync::Arc;
-
 use axum::extract::State;
 use axum::http::Uri;
 use axum::response::{IntoResponse, Response};
@@ -13,10 +11,11 @@ use toolgate_api::catalogue::{
 use toolgate_api::consent::{ConsentState, RiskLevel, RiskView};
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::name::Name;
+use toolgate_api::name::Namespace;
 use toolgate_core::admin::DocumentWrite;
 use toolgate_http::catalogue::{self as api, CatalogueParameters};
 use toolgate_http::custom::own_tool;
-use toolgate_http::extract::{Authenticated, Path, Query};
+use toolgate_http::extract::{Path, Query};
 use toolgate_http::problem::Problem;
 use toolgate_http::state::App;
 use toolgate_state::documents::{DocumentKey, Precondition, Revision, ToolKey};
@@ -50,8 +49,7 @@ pub(super) async fn list(
     query.limit = Some(query.limit.unwrap_or(ENTRIES).min(ENTRIES));
     let own = viewer.caller.organization.as_ref().map(Name::to_string);
     let organization = own.or_else(|| query.org.clone());
-    let caller = Authenticated(Arc::clone(&viewer.caller));
-    let found = api::list(State(app.clone()), caller, Query(query)).await?.0;
+    let found = api::list(viewer.client(&app), Query(query)).await?.0;
     let categories: Vec<&str> = found.categories.iter().map(|category| category.category.as_str()).collect();
     let main = html! {
         @if let Some(step) = organizations::first_step(&app, &viewer) { (step) }
@@ -166,9 +164,9 @@ struct Refused {
 pub(super) async fn page(
     State(app): State<App>,
     viewer: Viewer,
-    Path((organization, namespace)): Path<(String, String)>,
+    Path((organization, namespace)): Path<(Name, Namespace)>,
 ) -> Result<Page, Problem> {
-    let key = own_tool(&viewer.caller, &organization, &namespace)?;
+    let key = own_tool(&viewer.caller, ToolKey { organization, namespace })?;
     show(&app, &viewer, &key, None).await
 }
 
@@ -225,11 +223,9 @@ fn integrations(app: &App, viewer: &Viewer, key: &ToolKey, missing: &[String]) -
             @for provider in missing.iter().take(PROVIDERS) {
                 @match find_unconnected(app, &key.organization, provider) {
                     Some(credential) => {
-                        form method="post" action=(credential_address(&credential.organization, credential.name.as_str())) {
-                            (viewer.csrf_field())
-                            input type="hidden" name="act" value="connect";
+                        (viewer.form(credential_address(&credential.organization, credential.name.as_str()), &[("act", &"connect")], html! {
                             button { "Connect " (short(provider)) }
-                        }
+                        }))
                     }
                     None => {
                         p { a.button href=(address_for_plugin(&key.organization, provider, &key.namespace)) { "Store a credential for " (short(provider)) } }
@@ -278,10 +274,7 @@ fn settings(
     html! {
         h2 { "Settings and consent" }
         @if let Some(error) = &view.config_error { p { (badge("warn", "the settings do not reach the plugin")) " " (short(error)) } }
-        form method="post" action=(address(key.organization.as_str(), key.namespace.as_str())) {
-            (viewer.csrf_field())
-            input type="hidden" name="digest" value=(view.facts.digest);
-            input type="hidden" name="revision" value=(revision.map(Revision::etag).unwrap_or_default());
+        (viewer.form(address(key.organization.as_str(), key.namespace.as_str()), &[("digest", &view.facts.digest), ("revision", &revision.map(Revision::etag).unwrap_or_default())], html! {
             @match &view.config_schema {
                 Some(schema) => (config_fields(schema, config)),
                 None => p { "The plugin has no settings." },
@@ -296,7 +289,7 @@ fn settings(
             @if !view.enabled || !view.missing_integrations.is_empty() {
                 button name="act" value="all" { "Save, enable and connect" }
             }
-        }
+        }))
     }
 }
 
@@ -326,11 +319,9 @@ fn enabling(viewer: &Viewer, key: &ToolKey, view: &EnabledView) -> Markup {
         @if !view.enabled {
             h2 { "Enable its tools" }
             p { "This adds " code { (key.namespace) "/*" } " to the tools that the organization's policy enables. Each agent enables its own of them." }
-            form method="post" action=(address(key.organization.as_str(), key.namespace.as_str())) {
-                (viewer.csrf_field())
-                input type="hidden" name="act" value="enable";
+            (viewer.form(address(key.organization.as_str(), key.namespace.as_str()), &[("act", &"enable")], html! {
                 button { "Enable its tools" }
-            }
+            }))
         }
     }
 }
@@ -339,11 +330,11 @@ fn enabling(viewer: &Viewer, key: &ToolKey, view: &EnabledView) -> Markup {
 pub(super) async fn put(
     State(app): State<App>,
     viewer: Viewer,
-    Path((organization, namespace)): Path<(String, String)>,
+    Path((organization, namespace)): Path<(Name, Namespace)>,
     form: FormFields,
 ) -> Result<Response, Problem> {
-    let key = own_tool(&viewer.caller, &organization, &namespace)?;
-    let own = || SeeOther::to(&address(&organization, &namespace)).into_response();
+    let key = own_tool(&viewer.caller, ToolKey { organization, namespace })?;
+    let own = || SeeOther::to(&address(key.organization.as_str(), key.namespace.as_str())).into_response();
     let done = match form.text("act") {
         "enable" => enable_tools(&app, &viewer, &key).await.map(|()| own()),
         "all" => save_and_connect(&app, &viewer, &key, &form).await,

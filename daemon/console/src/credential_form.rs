@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use maud::{Markup, html};
+use maud::{Markup, Render, html};
 use toolgate_api::credential::{CredentialDraft, CredentialKind, CredentialRequest, SecretText};
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::network::{CredentialBinding, HostPattern, NetworkRule, NetworkScheme};
@@ -12,6 +12,7 @@ use toolgate_state::clock::now_ms;
 use url::Url;
 use zeroize::Zeroizing;
 
+use super::fields::Field;
 use super::form::FormFields;
 
 /// The kinds, each with its words.
@@ -190,26 +191,20 @@ impl CredentialFields {
                 input type="checkbox" name="shared" checked[self.is_on("shared")];
                 "Users without a credential of their own use this one"
             }
-            label for="bound_to" { "Goes to (needed)" }
-            textarea.short #bound_to name="bound_to" required spellcheck="false" aria-describedby="bound_to-hint" { "\n" (self.text("bound_to")) }
-            p.hint #bound_to-hint { "The only requests that carry it: an address on each line, such as https://api.example.com/v1/, or GET,POST before it." }
+            (Field::new("bound_to", "Goes to (needed)").value(self.text("bound_to")).lines(3).required(true)
+                .hint("The only requests that carry it: an address on each line, such as https://api.example.com/v1/, or GET,POST before it."))
             (secret_input(kind, "secret"))
             @if has_vault {
-                label for="vault" { "Path in the vault" }
-                input #vault name="vault" value=(self.text("vault")) autocomplete="off" spellcheck="false" aria-describedby="vault-hint";
-                p.hint #vault-hint { "Instead of the secret: MOUNT/PATH#FIELD in the operator's vault." }
+                (Field::new("vault", "Path in the vault").value(self.text("vault"))
+                    .hint("Instead of the secret: MOUNT/PATH#FIELD in the operator's vault."))
             }
         }
     }
 
     fn input(&self, field: &TextField) -> Markup {
-        let hint = format!("{}-hint", field.name);
-        html! {
-            label for=(field.name) { (field.label) @if field.is_required { " (needed)" } }
-            input id=(field.name) name=(field.name) value=(self.text(field.name)) required[field.is_required]
-                autocomplete="off" spellcheck="false" aria-describedby=(hint);
-            p.hint id=(hint) { (field.hint) }
-        }
+        let label = format!("{}{}", field.label, if field.is_required { " (needed)" } else { "" });
+        let input = Field::new(field.name, &label).value(self.text(field.name)).required(field.is_required);
+        input.hint(field.hint).render()
     }
 
     fn text(&self, name: &str) -> &str {

@@ -1,8 +1,6 @@
 //! Credentials of an organization: stored, replaced, rotated, deleted, and connected where a person consents (K3). No page has a
 //! secret: a form sends it once, and its fields are wiped.
 
-use std::sync::Arc;
-
 use axum::extract::State;
 use axum::http::Uri;
 use axum::response::{IntoResponse, Response};
@@ -16,9 +14,9 @@ use toolgate_api::page::List;
 use toolgate_core::admin::CredentialKey;
 use toolgate_core::credentials::{AuthorizationLink, Credential, new_credential, rotated_secret};
 use toolgate_http::credentials as api;
-use toolgate_http::documents::own_organization;
-use toolgate_http::extract::{Authenticated, Path, Query};
+use toolgate_http::extract::{Path, Query};
 use toolgate_http::paging;
+use toolgate_http::path_params::OrgPath;
 use toolgate_http::problem::Problem;
 use toolgate_http::state::App;
 use toolgate_state::documents::{Precondition, Revision};
@@ -31,6 +29,7 @@ use super::elements::{
     Filters, ROWS, badge, empty, facts, next_page, notice, number, percent_encode, short, table, time,
     time_or, whole,
 };
+use super::fields::Field;
 use super::form::{FormFields, SeeOther};
 use super::page::{Page, standalone};
 use super::viewer::Viewer;
@@ -63,13 +62,13 @@ pub(super) async fn list(
     State(app): State<App>,
     viewer: Viewer,
     uri: Uri,
-    Path(organization): Path<String>,
+    Path(organization): Path<Name>,
     Filters(query): Filters<NewQuery>,
 ) -> Result<Page, Problem> {
-    let organization = own_organization(&app, &viewer.caller, &organization)?;
+    app.admin().expect_own(&viewer.caller, &organization)?;
     let page = Query(paging::Page { cursor: query.cursor.clone(), limit: Some(ROWS) });
-    let (caller, path) = (Authenticated(Arc::clone(&viewer.caller)), Path(organization.to_string()));
-    let found = api::list(State(app), caller, path, page).await?.0;
+    let path = Path(OrgPath { organization: organization.clone() });
+    let found = api::list(viewer.client(&app), path, page).await?.0;
     let main = html! {
         (credentials_table(&organization, &found))
         (next_page(&uri, found.next_cursor.as_deref()))
@@ -130,15 +129,11 @@ fn kinds(organization: &Name, query: &NewQuery) -> Markup {
 /// The form that asks for a service.
 fn discovery(viewer: &Viewer, organization: &Name, query: &NewQuery) -> Markup {
     html! {
-        form.stack method="post" action=(list_address(organization)) {
-            (viewer.csrf_field())
-            input type="hidden" name="act" value="discover";
-            input type="hidden" name="provider" value=(query.provider.as_deref().unwrap_or_default());
-            label for="url" { "Address of the service" }
-            input #url name="url" required autocomplete="off" spellcheck="false" aria-describedby="url-hint";
-            p.hint #url-hint { "Such as https://mcp.example.com/mcp: the daemon asks it for its authorization server, and fills in the form." }
+        (viewer.stacked_form(list_address(organization), &[("act", &"discover"), ("provider", &query.provider.as_deref().unwrap_or_default())], html! {
+            (Field::new("url", "Address of the service").required(true)
+                .hint("Such as https://mcp.example.com/mcp: the daemon asks it for its authorization server, and fills in the form."))
             button { "Find its provider" }
-        }
+        }))
     }
 }
 
@@ -177,10 +172,10 @@ async fn discover(
 pub(super) async fn creation(
     State(app): State<App>,
     viewer: Viewer,
-    Path((organization, kind_name)): Path<(String, String)>,
+    Path((organization, kind_name)): Path<(Name, String)>,
     Filters(query): Filters<NewQuery>,
 ) -> Result<Page, Problem> {
-    let organization = own_organization(&app, &viewer.caller, &organization)?;
+    app.admin().expect_own(&viewer.caller, &organization)?;
     let kind = kind(&kind_name).ok_or_else(|| Problem::not_found("kind of credential"))?;
     let network = asked_network(&app, &organization, query.plugin.as_deref());
     let fields = CredentialFields::suggest(query.provider.as_deref().unwrap_or_default(), &network);
@@ -210,14 +205,11 @@ fn creation_page(
         (notes)
         p { (words(kind)) "." }
         @if kind == CredentialKind::AuthorizationCode { (redirect_urls(app, organization)) }
-        form.stack method="post" action=(list_address(organization)) {
-            (viewer.csrf_field())
-            label for="name" { "Name (needed)" }
-            input #name name="name" value=(name) required autocomplete="off" spellcheck="false" aria-describedby="name-hint";
-            p.hint #name-hint { "By which people find it, such as the provider's." }
+        (viewer.stacked_form(list_address(organization), &[], html! {
+            (Field::new("name", "Name (needed)").value(name).required(true).hint("By which people find it, such as the provider's."))
             (fields.inputs(kind, has_vault(app)))
             button { "Store the credential" }
-        }
+        }))
         p { a href=(list_address(organization)) { "All credentials, and the other kinds" } }
     };
     Page::new(format!("New credential of {organization}"), main)
@@ -247,10 +239,10 @@ fn redirect_urls(app: &App, organization: &Name) -> Markup {
 pub(super) async fn create(
     State(app): State<App>,
     viewer: Viewer,
-    Path(organization): Path<String>,
+    Path(organization): Path<Name>,
     form: FormFields,
 ) -> Result<Response, Problem> {
-    let organization = own_organization(&app, &viewer.caller, &organization)?;
+    app.admin().expect_own(&viewer.caller, &organization)?;
     if form.text("act") == "discover" {
         return Ok(discover(&app, &viewer, &organization, &form).await?.into_response());
     }
@@ -304,9 +296,9 @@ fn is_of_form(error_type: ErrorType) -> bool {
 pub(super) async fn page(
     State(app): State<App>,
     viewer: Viewer,
-    Path((organization, name)): Path<(String, String)>,
+    Path((organization, name)): Path<(Name, Name)>,
 ) -> Result<Page, Problem> {
-    let key = api::key(&organization, &name)?;
+    let key = CredentialKey { organization, name };
     let credential = app.admin().credential(&viewer.caller, &key)?;
     let fields = CredentialFields::of_document(&credential.document);
     Ok(show(&app, &viewer, &key, &credential, &fields, None))
@@ -326,12 +318,9 @@ fn show(
     let kind = view.kind;
     let form = |act: &str, content: Markup| {
         html! {
-            form.stack method="post" action=(address(&key.organization, key.name.as_str())) {
-                (viewer.csrf_field())
-                input type="hidden" name="act" value=(act);
-                input type="hidden" name="revision" value=(revision);
+            (viewer.stacked_form(address(&key.organization, key.name.as_str()), &[("act", &act), ("revision", &revision)], html! {
                 (content)
-            }
+            }))
         }
     };
     let main = html! {
@@ -361,9 +350,7 @@ fn show(
 fn expiry_input(kind: CredentialKind) -> Markup {
     html! {
         @if kind != CredentialKind::ClientCredentials {
-            label for="new-days" { "Days until it expires" }
-            input #new-days name="days" inputmode="numeric" autocomplete="off" aria-describedby="new-days-hint";
-            p.hint #new-days-hint { "Empty for a secret that does not expire." }
+            (Field::new("days", "Days until it expires").id("new-days").number(1, None).hint("Empty for a secret that does not expire."))
         }
     }
 }
@@ -413,10 +400,10 @@ fn connect_button(view: &CredentialView) -> Markup {
 pub(super) async fn act(
     State(app): State<App>,
     viewer: Viewer,
-    Path((organization, name)): Path<(String, String)>,
+    Path((organization, name)): Path<(Name, Name)>,
     form: FormFields,
 ) -> Result<Response, Problem> {
-    let key = api::key(&organization, &name)?;
+    let key = CredentialKey { organization, name };
     let stored = app.admin().credential(&viewer.caller, &key)?;
     match change(&app, &viewer, &key, &form).await {
         Ok(response) => Ok(response),

@@ -1,7 +1,5 @@
 //! Explanations (G16): which agents may call which tools, with the layer and the rule that decides.
 
-use std::sync::Arc;
-
 use axum::extract::State;
 use axum::http::Uri;
 use maud::{Markup, html};
@@ -11,9 +9,9 @@ use toolgate_api::explain::{ExplainedStep, ExplainedTool, StepAnswer};
 use toolgate_api::name::Name;
 use toolgate_api::plugin::{HintsState, ToolDetails};
 use toolgate_core::admin::explain;
-use toolgate_http::documents::{name, own_organization};
 use toolgate_http::explain::{self as api, ExplainQuery};
-use toolgate_http::extract::{Authenticated, Path, Query};
+use toolgate_http::extract::{Path, Query};
+use toolgate_http::path_params::AgentPath;
 use toolgate_http::problem::Problem;
 use toolgate_http::sessions::check_channel;
 use toolgate_http::state::App;
@@ -34,7 +32,7 @@ const COLUMNS: usize = 6;
 /// The place in a table of tools and agents.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Matrix {
+pub(crate) struct Matrix {
     /// The last tool of the page before.
     cursor: Option<String>,
     /// The last agent of the columns before.
@@ -67,10 +65,10 @@ pub(super) async fn organization(
     State(app): State<App>,
     viewer: Viewer,
     uri: Uri,
-    Path(organization): Path<String>,
+    Path(organization): Path<Name>,
     Filters(query): Filters<Matrix>,
 ) -> Result<Page, Problem> {
-    let organization = own_organization(&app, &viewer.caller, &organization)?;
+    app.admin().expect_own(&viewer.caller, &organization)?;
     matrix(&app, &viewer, &organization, &uri, &query).await
 }
 
@@ -185,17 +183,16 @@ pub(super) async fn agent(
     State(app): State<App>,
     viewer: Viewer,
     uri: Uri,
-    Path((organization, agent)): Path<(String, String)>,
+    Path((organization, agent)): Path<(Name, Name)>,
     Filters(query): Filters<Matrix>,
 ) -> Result<Page, Problem> {
-    let title = format!("Explain {}/{}", short(&organization), short(&agent));
+    let title = format!("Explain {}/{}", short(organization.as_str()), short(agent.as_str()));
     if parameter(&uri, "tool").is_none() {
-        return all_tools(&app, &viewer, (&name(&organization)?, &name(&agent)?), &uri, &query, &title).await;
+        return all_tools(&app, &viewer, (&organization, &agent), &uri, &query, &title).await;
     }
     let asked = ExplainQuery { tool: query.tool, channel: query.channel, session: None };
-    let caller = Authenticated(Arc::clone(&viewer.caller));
-    let path = Path((organization, agent));
-    let explanation = api::get(State(app), caller, path, Query(asked)).await?.0;
+    let path = Path(AgentPath { organization, agent });
+    let explanation = api::get(viewer.client(&app), path, Query(asked)).await?.0;
     let tool = explanation.tools.first().ok_or_else(|| Problem::not_found("tool"))?;
     Ok(Page::new(&title, one_tool(tool, explanation.channel.as_deref(), &uri)))
 }

@@ -5,11 +5,11 @@ use maud::{Markup, html};
 use serde_json::{Map, Value};
 use toolgate_api::descriptor::Hints;
 use toolgate_api::error::ErrorType;
+use toolgate_api::name::Namespace;
 use toolgate_api::plugin::{HintsState, PluginView, ToolView};
 use toolgate_core::admin::DocumentWrite;
 use toolgate_core::identity::Access;
 use toolgate_http::extract::Path;
-use toolgate_http::plugins::parse_namespace;
 use toolgate_http::problem::Problem;
 use toolgate_http::state::App;
 use toolgate_state::documents::{DocumentKey, PluginKey, Precondition};
@@ -61,11 +61,9 @@ pub(super) fn confirmation(viewer: &Viewer, holder: &Holder, plugin: &PluginView
             }
             @match holder {
                 Holder::Platform => {
-                    form method="post" action=(format!("{}/hints", holder.page_of(&plugin.namespace))) {
-                        (viewer.csrf_field())
-                        input type="hidden" name="digest" value=(plugin.digest);
+                    (viewer.form(format!("{}/hints", holder.page_of(&plugin.namespace)), &[("digest", &plugin.digest)], html! {
                         button { "Confirm the hints of this version" }
-                    }
+                    }))
                 },
                 Holder::Organization(_) => {
                     p { a.button href=(holder.address_for(&plugin.namespace)) { "Load the file again, with its hints confirmed" } }
@@ -79,11 +77,10 @@ pub(super) fn confirmation(viewer: &Viewer, holder: &Holder, plugin: &PluginView
 pub(super) async fn confirm(
     State(app): State<App>,
     viewer: Viewer,
-    Path(namespace): Path<String>,
+    Path(namespace): Path<Namespace>,
     form: FormFields,
 ) -> Result<SeeOther, Problem> {
     viewer.caller.may(Access::Operate)?;
-    let namespace = parse_namespace(&namespace)?;
     let serving = app.services().plugins.find(&PluginKey::from(&namespace))?.digest;
     if serving != form.text("digest") {
         let message = "another version serves than the one whose hints you read";

@@ -7,6 +7,8 @@
 //! INVARIANT: every route is behind `guard::require_viewer`, except sign-in, one-time links and assets. The guard checks
 //! the session, and the CSRF token of every request that is not safe.
 
+#![deny(unreachable_pub)]
+
 // Sessions of people, and the guard of every page.
 mod provider;
 mod sign_in;
@@ -51,6 +53,7 @@ mod changes;
 // What pages share.
 mod upload;
 mod permits;
+mod fields;
 mod elements;
 mod page;
 mod viewer;
@@ -200,20 +203,14 @@ fn add_organization_pages(router: Router<App>) -> Router<App> {
         .route("/console/credentials/{org}", get(credentials::list).post(credentials::create))
         .route("/console/credentials/{org}/new/{kind}", get(credentials::creation))
         .route("/console/credentials/{org}/{name}", get(credentials::page).post(credentials::act))
-        .route("/console/policies/platform", get(policies::platform).post(policies::put_platform))
-        .route(
-            "/console/policies/organizations/{org}",
-            get(policies::organization).post(policies::put_organization),
-        )
-        .route(
-            "/console/policies/platform/assertions",
-            get(assertions::platform).post(assertions::change_platform),
-        )
+        .route("/console/policies/platform", get(policies::edit).post(policies::act))
+        .route("/console/policies/organizations/{org}", get(policies::edit).post(policies::act))
+        .route("/console/policies/agents/{org}/{agent}", get(policies::edit).post(policies::act))
+        .route("/console/policies/platform/assertions", get(assertions::page).post(assertions::change))
         .route(
             "/console/policies/organizations/{org}/assertions",
-            get(assertions::organization).post(assertions::change_organization),
+            get(assertions::page).post(assertions::change),
         )
-        .route("/console/policies/agents/{org}/{agent}", get(policies::agent).post(policies::put_agent))
         .route("/console/tokens", get(tokens::list).post(tokens::create))
         .route("/console/tokens/{id}/revoke", post(tokens::revoke))
 }

@@ -12,8 +12,9 @@ use toolgate_api::page::List;
 use toolgate_core::identity::Access;
 use toolgate_core::sessions::Session;
 use toolgate_http::documents::name;
-use toolgate_http::extract::{Authenticated, Path};
+use toolgate_http::extract::Path;
 use toolgate_http::files;
+use toolgate_http::path_params::{FilePath, SessionPath};
 use toolgate_http::problem::Problem;
 use toolgate_http::state::App;
 
@@ -30,7 +31,7 @@ use super::viewer::Viewer;
 /// Filters of the list.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct SessionFilters {
+pub(crate) struct SessionFilters {
     organization: Option<String>,
     agent: Option<String>,
     user: Option<String>,
@@ -105,7 +106,7 @@ fn rows(sessions: &[Arc<Session>]) -> Markup {
             }
         }
     };
-    table("Sessions", &["Opened", "Agent", "User", "Channel", "Rounds", "Last used"], &rows)
+    table("Sessions", &["Opened", "Agent", "User", "Channel", "#Rounds", "Last used"], &rows)
 }
 
 /// One session.
@@ -129,8 +130,7 @@ pub(super) async fn page(
     let texts = [("User", &setup.user), ("Conversation", &setup.conversation), ("Channel", &setup.channel)];
     let known = texts.into_iter().filter_map(|(term, text)| Some((term, text.as_deref()?)));
     pairs.extend(known.map(|(term, text)| (term, html! { (short(text)) })));
-    let caller = Authenticated(Arc::clone(&viewer.caller));
-    let files = files::list(State(app.clone()), caller, Path(id.clone())).await;
+    let files = files::list(viewer.client(&app), Path(SessionPath { id: id.clone() })).await;
     let main = html! {
         (facts(&pairs))
         @if viewer.may(Access::Audit) { p { a href=(format!("/console/calls?session={}", percent_encode(&id))) { "See its calls" } } }
@@ -149,10 +149,9 @@ pub(super) async fn page(
             Err(Problem(error)) => (notice(error)),
         }
         h2 { "End" }
-        form method="post" action=(format!("{}/end", session_files::address(&id))) {
-            (viewer.csrf_field())
+        (viewer.form(format!("{}/end", session_files::address(&id)), &[], html! {
             button.danger data-confirm="End the session, and remove its files?" { "End the session" }
-        }
+        }))
         p.quiet { "Its running calls are cancelled, and its files removed." }
     };
     Ok(Page::new("Session", main))
@@ -162,9 +161,9 @@ pub(super) async fn page(
 pub(super) async fn file(
     State(app): State<App>,
     viewer: Viewer,
-    Path(path): Path<(String, String)>,
+    Path(path): Path<FilePath>,
 ) -> Result<Response, Problem> {
-    files::get(State(app), Authenticated(Arc::clone(&viewer.caller)), Path(path)).await
+    files::get(viewer.client(&app), Path(path)).await
 }
 
 /// Ends a session.

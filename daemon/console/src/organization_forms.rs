@@ -2,20 +2,21 @@
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use maud::{Markup, html};
+use maud::{Markup, Render, html};
 use serde_json::json;
 use toolgate_api::document::OrganizationDocument;
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::name::Name;
 use toolgate_api::policy::Autonomy;
 use toolgate_core::identity::Access;
-use toolgate_http::documents::{name, own_organization};
+use toolgate_http::documents::name;
 use toolgate_http::extract::Path;
 use toolgate_http::problem::Problem;
 use toolgate_http::state::App;
 use toolgate_state::documents::{DocumentKey, Precondition};
 
 use super::elements::{editable, notice, short};
+use super::fields::Field;
 use super::form::{FormFields, SeeOther};
 use super::page::Page;
 use super::policies::{self, Draft};
@@ -30,26 +31,22 @@ const AUTONOMIES: [(Autonomy, &str); 3] = [
 /// The form of a new organization.
 pub(super) fn new_organization(viewer: &Viewer, fields: &FormFields) -> Markup {
     html! {
-        form.stack method="post" action="/console/organizations" {
-            (viewer.csrf_field())
+        (viewer.stacked_form("/console/organizations", &[], html! {
             (name_field("Name of the organization", "acme", fields))
             (display_name_field(fields.text("display_name")))
             button { "Create the organization" }
-        }
+        }))
     }
 }
 
 /// The form of a new agent.
 pub(super) fn new_agent(viewer: &Viewer, organization: &Name, fields: &FormFields) -> Markup {
     html! {
-        form.stack method="post" action=(format!("/console/organizations/{organization}/agents")) {
-            (viewer.csrf_field())
+        (viewer.stacked_form(format!("/console/organizations/{organization}/agents"), &[], html! {
             (name_field("Name of the agent", "helper", fields))
-            label for="enabled" { "Tools that it may call" }
-            textarea.short id="enabled" name="enabled" rows="3" spellcheck="false" aria-describedby="enabled-hint" {
-                "\n" (editable(fields.text("enabled")))
-            }
-            p.hint id="enabled-hint" { "One on a line: " code { "files/read" } ", " code { "arithmetic/*" } ", or " code { "*" } " for all that the organization has." }
+            (Field::new("enabled", "Tools that it may call").lines(3).value(editable(fields.text("enabled"))).hint(html! {
+                "One on a line: " code { "files/read" } ", " code { "arithmetic/*" } ", or " code { "*" } " for all that the organization has."
+            }))
             label for="autonomy" { "Autonomy" }
             select id="autonomy" name="autonomy" {
                 @for (autonomy, words) in AUTONOMIES {
@@ -57,23 +54,17 @@ pub(super) fn new_agent(viewer: &Viewer, organization: &Name, fields: &FormField
                 }
             }
             button { "Create the agent" }
-        }
+        }))
     }
 }
 
 fn name_field(label: &str, example: &str, fields: &FormFields) -> Markup {
-    html! {
-        label for="name" { (label) }
-        input id="name" name="name" value=(short(fields.text("name"))) required autocomplete="off" spellcheck="false" aria-describedby="name-hint";
-        p.hint id="name-hint" { "Such as " code { (example) } ": lower-case letters, digits and hyphens. It cannot be changed." }
-    }
+    let hint = html! { "Such as " code { (example) } ": lower-case letters, digits and hyphens. It cannot be changed." };
+    Field::new("name", label).value(short(fields.text("name"))).required(true).hint(hint).render()
 }
 
 fn display_name_field(value: &str) -> Markup {
-    html! {
-        label for="display_name" { "Display name" }
-        input id="display_name" name="display_name" value=(short(value)) maxlength="200" autocomplete="off";
-    }
+    Field::new("display_name", "Display name").value(short(value)).max_chars(200).render()
 }
 
 /// The form that deletes something by its name.
@@ -85,15 +76,12 @@ pub(super) fn deletion(
     consequences: &str,
 ) -> Markup {
     html! {
-        form.stack method="post" action=(action) {
-            (viewer.csrf_field())
-            input type="hidden" name="act" value="delete";
-            input type="hidden" name="revision" value=(revision);
+        (viewer.stacked_form(action, &[("act", &"delete"), ("revision", &revision)], html! {
             p { (consequences) }
             label for="confirmed" { "Write " code { (name) } " to confirm" }
             input id="confirmed" name="confirmed" required autocomplete="off" spellcheck="false";
             button.danger { "Delete" }
-        }
+        }))
     }
 }
 
@@ -141,18 +129,17 @@ fn document_of(form: &FormFields) -> OrganizationDocument {
 pub(super) async fn organization(
     State(app): State<App>,
     viewer: Viewer,
-    Path(organization): Path<String>,
+    Path(organization): Path<Name>,
 ) -> Result<Page, Problem> {
-    let (organization, stored) = find(&app, &viewer, &organization).await?;
+    let stored = find(&app, &viewer, &organization).await?;
     let document: OrganizationDocument = serde_json::from_str(&stored.text).unwrap_or_default();
     Ok(organization_page(&viewer, &organization, &stored.revision, &document, None))
 }
 
-async fn find(app: &App, viewer: &Viewer, organization: &str) -> Result<(Name, Draft), Problem> {
+async fn find(app: &App, viewer: &Viewer, organization: &Name) -> Result<Draft, Problem> {
     viewer.caller.may(Access::Operate)?;
-    let organization = own_organization(app, &viewer.caller, organization)?;
-    let stored = Draft::load(app, &DocumentKey::Organization(organization.clone()), "{}").await?;
-    Ok((organization, stored))
+    app.admin().expect_own(&viewer.caller, organization)?;
+    Draft::load(app, &DocumentKey::Organization(organization.clone()), "{}").await
 }
 
 fn organization_page(
@@ -166,16 +153,12 @@ fn organization_page(
     let connected = document.connected.join("\n");
     let main = html! {
         @if let Some(error) = error { (notice(error)) }
-        form.stack method="post" action=(address) {
-            (viewer.csrf_field())
-            input type="hidden" name="act" value="save";
-            input type="hidden" name="revision" value=(revision);
+        (viewer.stacked_form(&address, &[("act", &"save"), ("revision", &revision)], html! {
             (display_name_field(document.display_name.as_deref().unwrap_or_default()))
-            label for="connected" { "Integrations that are connected elsewhere" }
-            textarea.short id="connected" name="connected" rows="3" spellcheck="false" aria-describedby="connected-hint" { "\n" (editable(&connected)) }
-            p.hint id="connected-hint" { "One on a line. Their credentials are not stored here." }
+            (Field::new("connected", "Integrations that are connected elsewhere").value(editable(&connected)).lines(3)
+                .hint("One on a line. Their credentials are not stored here."))
             button { "Save" }
-        }
+        }))
         h2 { "Delete" }
         (deletion(viewer, &address, revision, organization.as_str(),
             "Its agents, sessions, tokens, credentials, plugins and the data in its audit records are deleted with it."))
@@ -188,10 +171,10 @@ fn organization_page(
 pub(super) async fn change_organization(
     State(app): State<App>,
     viewer: Viewer,
-    Path(organization): Path<String>,
+    Path(organization): Path<Name>,
     form: FormFields,
 ) -> Result<Response, Problem> {
-    let (organization, stored) = find(&app, &viewer, &organization).await?;
+    let stored = find(&app, &viewer, &organization).await?;
     let document = document_of(&form);
     let is_deletion = form.text("act") == "delete";
     let changed = match is_deletion {
@@ -234,10 +217,10 @@ async fn delete_organization(
 pub(super) async fn create_agent(
     State(app): State<App>,
     viewer: Viewer,
-    Path(organization): Path<String>,
+    Path(organization): Path<Name>,
     form: FormFields,
 ) -> Result<Response, Problem> {
-    let organization = own_organization(&app, &viewer.caller, &organization)?;
+    app.admin().expect_own(&viewer.caller, &organization)?;
     let creating = async {
         let agent = name(form.text("name").trim()).map_err(|Problem(error)| error)?;
         let draft = Draft { text: agent_text(&form), revision: String::new() };
@@ -269,9 +252,9 @@ fn agent_text(form: &FormFields) -> String {
 pub(super) async fn agent(
     State(app): State<App>,
     viewer: Viewer,
-    Path((organization, agent)): Path<(String, String)>,
+    Path((organization, agent)): Path<(Name, Name)>,
 ) -> Result<Page, Problem> {
-    let (organization, agent) = (own_organization(&app, &viewer.caller, &organization)?, name(&agent)?);
+    app.admin().expect_own(&viewer.caller, &organization)?;
     agent_page(&app, &viewer, (&organization, &agent), None).await
 }
 
@@ -299,10 +282,10 @@ async fn agent_page(
 pub(super) async fn delete_agent(
     State(app): State<App>,
     viewer: Viewer,
-    Path((organization, agent)): Path<(String, String)>,
+    Path((organization, agent)): Path<(Name, Name)>,
     form: FormFields,
 ) -> Result<Response, Problem> {
-    let (organization, agent) = (own_organization(&app, &viewer.caller, &organization)?, name(&agent)?);
+    app.admin().expect_own(&viewer.caller, &organization)?;
     let deleting = async {
         let precondition = expect_confirmed(&form, &agent)?;
         let key = DocumentKey::agent(&organization, &agent);

@@ -1,7 +1,5 @@
 //! Organizations with their agents, plugins and credentials, and one agent with its document.
 
-use std::sync::Arc;
-
 use axum::extract::State;
 use axum::http::Uri;
 use maud::{Markup, html};
@@ -12,12 +10,13 @@ use toolgate_api::page::List;
 use toolgate_api::plugin::PluginView;
 use toolgate_core::identity::Access;
 use toolgate_core::registry::RuleKey;
-use toolgate_http::documents::{name, own_organization, stored_warnings};
-use toolgate_http::extract::{Authenticated, Path, Query};
+use toolgate_http::documents::stored_warnings;
+use toolgate_http::extract::{Path, Query};
 use toolgate_http::paging;
+use toolgate_http::path_params::{OrgPath, OwnerPath};
 use toolgate_http::problem::Problem;
 use toolgate_http::state::App;
-use toolgate_http::{credentials, owned_plugins};
+use toolgate_http::{credentials, plugins};
 use toolgate_state::documents::DocumentKey;
 
 use super::credentials::{credentials_table, list_address as credentials_address};
@@ -95,7 +94,7 @@ pub(super) async fn index(
     };
     let main = html! {
         @if found.items.is_empty() { (no_organization()) }
-        @else { (table("Organizations", &["Organization", "Agents", "Tools of agents", "Plugins", "Calls"], &rows)) }
+        @else { (table("Organizations", &["Organization", "#Agents", "Tools of agents", "Plugins", "Calls"], &rows)) }
         (next_page(&uri, found.next_cursor.as_deref()))
         @if viewer.may(Access::Operate) {
             p {
@@ -116,10 +115,10 @@ pub(super) async fn page(
     State(app): State<App>,
     viewer: Viewer,
     uri: Uri,
-    Path(organization): Path<String>,
+    Path(organization): Path<Name>,
     Filters(page): Filters<paging::Page>,
 ) -> Result<Page, Problem> {
-    let organization = own_organization(&app, &viewer.caller, &organization)?;
+    app.admin().expect_own(&viewer.caller, &organization)?;
     let agents = agents(&app, &organization, page.cursor.as_deref());
     let about = document(&app, &DocumentKey::Organization(organization.clone())).await?;
     let policy = document(&app, &DocumentKey::Policy(organization.clone())).await?;
@@ -163,10 +162,10 @@ async fn own_things(
     organization: &Name,
 ) -> Result<(List<CredentialView>, List<PluginView>), Problem> {
     let first = || Query(paging::Page { cursor: None, limit: Some(ROWS) });
-    let caller = || Authenticated(Arc::clone(&viewer.caller));
-    let path = || Path(organization.to_string());
-    let credentials = credentials::list(State(app.clone()), caller(), path(), first()).await?.0;
-    let plugins = owned_plugins::list(State(app.clone()), caller(), path(), first()).await?.0;
+    let path = Path(OrgPath { organization: organization.clone() });
+    let credentials = credentials::list(viewer.client(app), path, first()).await?.0;
+    let path = Path(OwnerPath { organization: Some(organization.clone()) });
+    let plugins = plugins::list(viewer.client(app), path, first()).await?.0;
     Ok((credentials, plugins))
 }
 
@@ -237,7 +236,7 @@ fn plugins_table(organization: &Name, plugins: &List<PluginView>) -> Markup {
         @if plugins.items.is_empty() {
             (empty("The organization has loaded no plugins of its own.", "The platform's policy says whether it may.", None))
         } @else {
-            (table("Own plugins", &["Plugin", "Version", "Digest", "State", "Tools"], &rows))
+            (table("Own plugins", &["Plugin", "Version", "Digest", "State", "#Tools"], &rows))
             (cut(plugins.next_cursor.is_some(), &format!("toolgate plugin list --organization {organization}")))
         }
         p { a.button href=(format!("/console/upload/plugin/{organization}")) { "Load a plugin" } }
@@ -252,9 +251,8 @@ fn cut(has_more: bool, command: &str) -> Markup {
 pub(super) async fn agent(
     State(app): State<App>,
     viewer: Viewer,
-    Path((organization, agent)): Path<(String, String)>,
+    Path((organization, agent)): Path<(Name, Name)>,
 ) -> Result<Page, Problem> {
-    let (organization, agent) = (name(&organization)?, name(&agent)?);
     viewer.caller.may_own(&organization)?;
     let stored = app.services().store.document(&DocumentKey::agent(&organization, &agent)).await;
     let text = stored?.body;

@@ -240,5 +240,5 @@ fn phases(counts: &PhaseCounts) -> Markup {
             }
         }
     };
-    table("Phases of calls", &["Phase", "Number", "50 %", "99 %"], &rows)
+    table("Phases of calls", &["Phase", "#Number", "#50 %", "#99 %"], &rows)
 }

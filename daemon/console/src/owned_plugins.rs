@@ -1,14 +1,16 @@
 //! Plugins that an organization has loaded for itself (rule 9.16).
 
-use std::sync::Arc;
-
 use axum::extract::State;
+use toolgate_api::name::Name;
+use toolgate_api::name::Namespace;
 use toolgate_http::custom::own_tool;
-use toolgate_http::extract::{Authenticated, Path};
-use toolgate_http::owned_plugins as api;
+use toolgate_http::extract::Path;
+use toolgate_http::path_params::OwnedPluginPath;
+use toolgate_http::plugins as api;
 use toolgate_http::problem::Problem;
 use toolgate_http::state::App;
 use toolgate_state::documents::PluginKey;
+use toolgate_state::documents::ToolKey;
 
 use super::form::{FormFields, SeeOther};
 use super::page::Page;
@@ -20,26 +22,23 @@ use super::viewer::Viewer;
 pub(super) async fn page(
     State(app): State<App>,
     viewer: Viewer,
-    Path((organization, namespace)): Path<(String, String)>,
+    Path((organization, namespace)): Path<(Name, Namespace)>,
 ) -> Result<Page, Problem> {
-    let key = own_tool(&viewer.caller, &organization, &namespace)?;
-    let caller = Authenticated(Arc::clone(&viewer.caller));
-    let loaded = api::get(State(app), caller, Path((organization, namespace))).await?.0;
-    let holder = Holder::Organization(key.organization.clone());
-    Ok(Page::new(
-        format!("{} of {}", key.namespace, key.organization),
-        plugins::show(&viewer, &holder, &loaded),
-    ))
+    let title = format!("{namespace} of {organization}");
+    let holder = Holder::Organization(organization.clone());
+    let path = OwnedPluginPath { organization: Some(organization), namespace };
+    let loaded = api::get(viewer.client(&app), Path(path)).await?.0;
+    Ok(Page::new(title, plugins::show(&viewer, &holder, &loaded)))
 }
 
 /// Changes a plugin of an organization.
 pub(super) async fn act(
     State(app): State<App>,
     viewer: Viewer,
-    Path((organization, namespace, act)): Path<(String, String, String)>,
+    Path((organization, namespace, act)): Path<(Name, Namespace, String)>,
     form: FormFields,
 ) -> Result<SeeOther, Problem> {
-    let key = own_tool(&viewer.caller, &organization, &namespace)?;
+    let key = own_tool(&viewer.caller, ToolKey { organization, namespace })?;
     let holder = Holder::Organization(key.organization.clone());
     plugins::change(&app, &viewer, &holder, PluginKey::from(&key), &act, &form).await
 }

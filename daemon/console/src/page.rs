@@ -200,10 +200,9 @@ fn account(viewer: &Viewer) -> Markup {
                 (caller.role.as_str())
                 @if let Some(organization) = &caller.organization { " of " (organization.as_str()) }
             }
-            form method="post" action="/console/sign-out" {
-                (viewer.csrf_field())
+            (viewer.form("/console/sign-out", &[], html! {
                 button .plain type="submit" { "Sign out" }
-            }
+            }))
         }
     }
 }

@@ -11,7 +11,6 @@ use toolgate_api::name::{Name, Namespace};
 use toolgate_core::identity::Access;
 use toolgate_core::plugins::{LoadRequest, LoadSource, OwnedBounds, PluginLoad};
 use toolgate_http::body::{self, BodyBytes};
-use toolgate_http::documents::own_organization;
 use toolgate_http::extract::Path;
 use toolgate_http::plugins::{canary_share, parse_namespace};
 use toolgate_http::problem::Problem;
@@ -19,7 +18,8 @@ use toolgate_http::state::App;
 use toolgate_state::documents::ToolKey;
 
 use super::Console;
-use super::elements::{bytes, notice, parameter, percent_encode, short};
+use super::elements::{bytes, editable, notice, parameter, percent_encode, short};
+use super::fields::Field;
 use super::form::{FormFields, SeeOther};
 use super::page::Page;
 use super::permits::complete_change;
@@ -76,10 +76,10 @@ pub(super) async fn platform(State(app): State<App>, viewer: Viewer, uri: Uri) -
 pub(super) async fn organization(
     State(app): State<App>,
     viewer: Viewer,
-    Path(organization): Path<String>,
+    Path(organization): Path<Name>,
     uri: Uri,
 ) -> Result<Page, Problem> {
-    let organization = own_organization(&app, &viewer.caller, &organization)?;
+    app.admin().expect_own(&viewer.caller, &organization)?;
     Ok(page(&app, &viewer, &Holder::Organization(organization), &suggested_fields(&uri), None))
 }
 
@@ -107,11 +107,11 @@ pub(super) async fn load_owned(
     State(app): State<App>,
     viewer: Viewer,
     console: Console,
-    Path(organization): Path<String>,
+    Path(organization): Path<Name>,
     fields: FormFields,
     file: Body,
 ) -> Result<Response, Problem> {
-    let organization = own_organization(&app, &viewer.caller, &organization)?;
+    app.admin().expect_own(&viewer.caller, &organization)?;
     let loading = load_for_organization(&app, &viewer, &console, &organization, &fields, file);
     let loaded = Box::pin(loading).await;
     answer(&app, &viewer, &Holder::Organization(organization), &fields, loaded)
@@ -218,18 +218,11 @@ fn page(app: &App, viewer: &Viewer, holder: &Holder, fields: &FormFields, error:
 
 /// The form of a file. The fields stand before it, since they are read first.
 pub(super) fn form(app: &App, viewer: &Viewer, holder: &Holder, fields: &FormFields) -> Markup {
-    let field = |name: &str, label: &str, hint: &str| {
-        html! {
-            label for=(name) { (label) }
-            input id=(name) name=(name) value=(short(fields.text(name))) required[name == "namespace"]
-                autocomplete="off" spellcheck="false" aria-describedby={ (name) "-hint" };
-            p.hint id={ (name) "-hint" } { (hint) }
-        }
-    };
     html! {
         form.stack method="post" enctype="multipart/form-data" action=(holder.address()) {
             (viewer.csrf_field())
-            (field("namespace", "Namespace", "The first part of its tools' names. The file declares it, too."))
+            (Field::new("namespace", "Namespace").value(short(fields.text("namespace"))).required(true)
+                .hint("The first part of its tools' names. The file declares it, too."))
             (more_fields(fields))
             label.choice {
                 input type="checkbox" name="confirm_hints" aria-describedby="confirm_hints-hint";
@@ -257,17 +250,12 @@ fn more_fields(fields: &FormFields) -> Markup {
     html! {
         details open[is_filled] {
             summary { "Version, signature, share of the calls" }
-            label for="version" { "Version" }
-            input id="version" name="version" value=(short(fields.text("version"))) autocomplete="off" aria-describedby="version-hint";
-            p.hint id="version-hint" { "The file is refused if it declares another one. Empty: any." }
-            label for="canary" { "Share of the calls at first, in percent" }
-            input id="canary" type="number" name="canary" min="1" max="50" value=(short(fields.text("canary"))) aria-describedby="canary-hint";
-            p.hint id="canary-hint" { "For a new version that looks the same to models. It is taken back if it fails more often. Empty: all calls." }
-            label for="signature" { "Signature" }
-            textarea.short id="signature" name="signature" rows="3" spellcheck="false" aria-describedby="signature-hint" {
-                "\n" (super::elements::editable(fields.text("signature")))
-            }
-            p.hint id="signature-hint" { "The text of the file that " code { "toolgate plugin sign" } " wrote. Empty: none." }
+            (Field::new("version", "Version").value(short(fields.text("version")))
+                .hint("The file is refused if it declares another one. Empty: any."))
+            (Field::new("canary", "Share of the calls at first, in percent").number(1, Some(50)).value(short(fields.text("canary")))
+                .hint("For a new version that looks the same to models. It is taken back if it fails more often. Empty: all calls."))
+            (Field::new("signature", "Signature").value(editable(fields.text("signature"))).lines(3)
+                .hint(html! { "The text of the file that " code { "toolgate plugin sign" } " wrote. Empty: none." }))
         }
     }
 }

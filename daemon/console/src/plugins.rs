@@ -1,19 +1,19 @@
 //! Plugins of the platform: versions, signatures, differences that wait for consent; approve, roll back, disable, enable, remove.
 
-use std::sync::Arc;
-
 use axum::extract::State;
 use axum::http::Uri;
 use maud::{Markup, html};
 use toolgate_api::error::ErrorType;
+use toolgate_api::name::Namespace;
 use toolgate_api::plugin::{
     CanaryView, HintsState, PluginApproval, PluginLoaded, PluginSource, PluginState, PluginView, SignerView,
     ToolView, VersionDifference, VersionView,
 };
 use toolgate_core::identity::Access;
-use toolgate_http::extract::{Authenticated, Path, Query};
+use toolgate_http::extract::{Path, Query};
 use toolgate_http::paging;
-use toolgate_http::plugins::{self as api, parse_namespace};
+use toolgate_http::path_params::{OwnedPluginPath, OwnerPath};
+use toolgate_http::plugins as api;
 use toolgate_http::problem::Problem;
 use toolgate_http::state::App;
 use toolgate_state::documents::PluginKey;
@@ -37,8 +37,7 @@ pub(super) async fn list(
 ) -> Result<Page, Problem> {
     viewer.caller.may(Access::Operate)?;
     let page = paging::Page { limit: Some(ROWS), ..page };
-    let caller = Authenticated(Arc::clone(&viewer.caller));
-    let found = api::list(State(app.clone()), caller, Query(page)).await?.0;
+    let found = api::list(viewer.client(&app), Path(OwnerPath { organization: None }), Query(page)).await?.0;
     let is_no_upload = |plugin: &PluginView| plugin.built_in || plugin.state == PluginState::Compiling;
     let has_only_built_in = found.items.iter().all(is_no_upload);
     let rows = html! {
@@ -60,7 +59,7 @@ pub(super) async fn list(
         @if has_only_built_in {
             div.empty { p { "Only plugins that are part of the daemon are loaded. " a href="#load" { "Load one of your own" } ", or write one with " code { "toolgate new" } "." } }
         }
-        @if !found.items.is_empty() { (table("Plugins", &["Plugin", "Version", "Digest", "State", "Signed by", "Tools"], &rows)) }
+        @if !found.items.is_empty() { (table("Plugins", &["Plugin", "Version", "Digest", "State", "Signed by", "#Tools"], &rows)) }
         (next_page(&uri, found.next_cursor.as_deref()))
         section aria-labelledby="compiling" {
             h2 id="compiling" { "Plugins that are being compiled" }
@@ -139,11 +138,11 @@ fn waiting(plugin: &PluginView) -> Option<&VersionView> {
 pub(super) async fn page(
     State(app): State<App>,
     viewer: Viewer,
-    Path(namespace): Path<String>,
+    Path(namespace): Path<Namespace>,
 ) -> Result<Page, Problem> {
     viewer.caller.may(Access::Operate)?;
-    let caller = Authenticated(Arc::clone(&viewer.caller));
-    let loaded = api::get(State(app), caller, Path(namespace)).await?.0;
+    let path = OwnedPluginPath { organization: None, namespace };
+    let loaded = api::get(viewer.client(&app), Path(path)).await?.0;
     Ok(Page::new(loaded.plugin.namespace.clone(), show(&viewer, &Holder::Platform, &loaded)))
 }
 
@@ -192,9 +191,7 @@ fn consent(viewer: &Viewer, holder: &Holder, plugin: &PluginView, version: &Vers
             (facts(&[("Digest", digest(&version.digest)), ("Signed by", signer(version.signed_by.as_ref(), false))]))
             (differences(&version.diff))
             p.quiet { "Approving it confirms the hints of its tools, too." }
-            form method="post" action=(format!("{}/approve", holder.page_of(&plugin.namespace))) {
-                (viewer.csrf_field())
-                input type="hidden" name="digest" value=(version.digest);
+            (viewer.form(format!("{}/approve", holder.page_of(&plugin.namespace)), &[("digest", &version.digest)], html! {
                 @if matches!(holder, Holder::Platform) {
                     label.choice {
                         input type="checkbox" name="keep_grant";
@@ -202,7 +199,7 @@ fn consent(viewer: &Viewer, holder: &Holder, plugin: &PluginView, version: &Vers
                     }
                 }
                 button { "Approve this version" }
-            }
+            }))
         }
     }
 }
@@ -273,11 +270,9 @@ fn changes(viewer: &Viewer, holder: &Holder, plugin: &PluginView) -> Markup {
     let address = holder.page_of(&plugin.namespace);
     let button = |act: &str, question: &str, word: &str| {
         html! {
-            form method="post" action=(format!("{address}/{act}")) {
-                (viewer.csrf_field())
-                input type="hidden" name="running" value=(running(plugin));
+            (viewer.form(format!("{address}/{act}"), &[("running", &running(plugin))], html! {
                 button.danger data-confirm=(question) { (word) }
-            }
+            }))
         }
     };
     html! {
@@ -325,11 +320,11 @@ fn tools(tools: &[ToolView]) -> Markup {
 pub(super) async fn act(
     State(app): State<App>,
     viewer: Viewer,
-    Path((namespace, act)): Path<(String, String)>,
+    Path((namespace, act)): Path<(Namespace, String)>,
     form: FormFields,
 ) -> Result<SeeOther, Problem> {
     viewer.caller.may(Access::Operate)?;
-    let key = PluginKey::from(&parse_namespace(&namespace)?);
+    let key = PluginKey::from(&namespace);
     change(&app, &viewer, &Holder::Platform, key, &act, &form).await
 }
 

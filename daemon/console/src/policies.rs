@@ -3,6 +3,7 @@
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
+use serde::Deserialize;
 use toolgate_api::document::DocumentWarning;
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::explain::ToolVerdict;
@@ -11,7 +12,6 @@ use toolgate_api::policy_diff::{AgentChange, Preview, ToolChange};
 use toolgate_core::admin::DocumentWrite;
 use toolgate_core::identity::Access;
 use toolgate_core::registry::RuleKey;
-use toolgate_http::documents::name;
 use toolgate_http::extract::Path;
 use toolgate_http::problem::Problem;
 use toolgate_http::state::App;
@@ -53,66 +53,37 @@ enum Answer {
     Refused(CallError),
 }
 
-/// The policy of the platform.
-pub(super) async fn platform(State(app): State<App>, viewer: Viewer) -> Result<Page, Problem> {
-    edit(&app, &viewer, &RuleKey::Platform).await
+/// The policy of the platform or of an organization, or the document of an agent.
+#[derive(Deserialize)]
+pub(super) struct PolicyPath {
+    org: Option<Name>,
+    agent: Option<Name>,
 }
 
-/// The policy of an organization.
-pub(super) async fn organization(
+impl PolicyPath {
+    fn key(self) -> RuleKey {
+        match (self.org, self.agent) {
+            (Some(organization), Some(agent)) => RuleKey::Agent(organization, agent),
+            (Some(organization), None) => RuleKey::Policy(organization),
+            (None, _) => RuleKey::Platform,
+        }
+    }
+}
+
+/// The editor of a document.
+pub(super) async fn edit(
     State(app): State<App>,
     viewer: Viewer,
-    Path(organization): Path<String>,
+    Path(path): Path<PolicyPath>,
 ) -> Result<Page, Problem> {
-    edit(&app, &viewer, &RuleKey::Policy(name(&organization)?)).await
-}
-
-/// The document of an agent.
-pub(super) async fn agent(
-    State(app): State<App>,
-    viewer: Viewer,
-    Path((organization, agent)): Path<(String, String)>,
-) -> Result<Page, Problem> {
-    edit(&app, &viewer, &RuleKey::Agent(name(&organization)?, name(&agent)?)).await
-}
-
-/// Previews the platform's policy, or puts it in force.
-pub(super) async fn put_platform(
-    State(app): State<App>,
-    viewer: Viewer,
-    form: FormFields,
-) -> Result<Response, Problem> {
-    act(&app, &viewer, RuleKey::Platform, &form).await
-}
-
-/// Previews an organization's policy, or puts it in force.
-pub(super) async fn put_organization(
-    State(app): State<App>,
-    viewer: Viewer,
-    Path(organization): Path<String>,
-    form: FormFields,
-) -> Result<Response, Problem> {
-    act(&app, &viewer, RuleKey::Policy(name(&organization)?), &form).await
-}
-
-/// Previews an agent's document, or puts it in force.
-pub(super) async fn put_agent(
-    State(app): State<App>,
-    viewer: Viewer,
-    Path((organization, agent)): Path<(String, String)>,
-    form: FormFields,
-) -> Result<Response, Problem> {
-    act(&app, &viewer, RuleKey::Agent(name(&organization)?, name(&agent)?), &form).await
-}
-
-async fn edit(app: &App, viewer: &Viewer, key: &RuleKey) -> Result<Page, Problem> {
+    let key = path.key();
     let document = DocumentKey::from(key.clone());
     match document.organization() {
         Some(organization) => app.admin().expect_own(&viewer.caller, organization)?,
         None => viewer.caller.may(Access::Operate)?,
     }
-    let draft = Draft::load(app, &document, "{}").await?;
-    Ok(page(viewer, key, &draft, &Answer::None))
+    let draft = Draft::load(&app, &document, "{}").await?;
+    Ok(page(&viewer, &key, &draft, &Answer::None))
 }
 
 /// Whether a form only asks what a text would change.
@@ -120,13 +91,19 @@ pub(super) fn is_preview(form: &FormFields) -> bool {
     !matches!(form.text("act"), "put" | "delete")
 }
 
-async fn act(app: &App, viewer: &Viewer, key: RuleKey, form: &FormFields) -> Result<Response, Problem> {
-    let draft = Draft::of(form);
-    let answer = if is_preview(form) {
+/// Previews a document, or puts it in force.
+pub(super) async fn act(
+    State(app): State<App>,
+    viewer: Viewer,
+    Path(path): Path<PolicyPath>,
+    form: FormFields,
+) -> Result<Response, Problem> {
+    let (key, draft) = (path.key(), Draft::of(&form));
+    let answer = if is_preview(&form) {
         let preview = app.admin().preview(&viewer.caller, key.clone(), &draft.text).await;
         preview.map_or_else(Answer::Refused, Answer::Preview)
     } else {
-        match put(app, viewer, key.clone().into(), &draft).await {
+        match put(&app, &viewer, key.clone().into(), &draft).await {
             Ok(()) => return Ok(SeeOther::to(&shown_at(&key)).into_response()),
             Err(error) => Answer::Refused(error),
         }
@@ -134,9 +111,9 @@ async fn act(app: &App, viewer: &Viewer, key: RuleKey, form: &FormFields) -> Res
     match answer {
         Answer::Refused(error) if !can_be_corrected(error.error_type) => Err(error.into()),
         Answer::Refused(ref error) => {
-            Ok(page(viewer, &key, &draft, &answer).with_status_of(error).into_response())
+            Ok(page(&viewer, &key, &draft, &answer).with_status_of(error).into_response())
         }
-        answer => Ok(page(viewer, &key, &draft, &answer).into_response()),
+        answer => Ok(page(&viewer, &key, &draft, &answer).into_response()),
     }
 }
 
@@ -198,14 +175,11 @@ fn page(viewer: &Viewer, key: &RuleKey, draft: &Draft, answer: &Answer) -> Page 
                 @else { (confirmation(viewer, key, draft)) }
             },
         }
-        form method="post" action=(address(key)) {
-            (viewer.csrf_field())
-            input type="hidden" name="act" value="preview";
-            input type="hidden" name="revision" value=(draft.revision);
+        (viewer.form(address(key), &[("act", &"preview"), ("revision", &draft.revision)], html! {
             label for="text" { "Document, as JSON" }
             textarea.tall id="text" name="text" spellcheck="false" rows="20" { "\n" (editable(&draft.text)) }
             button { "Show what would change" }
-        }
+        }))
         @match key {
             RuleKey::Platform => p { a href=(assertions_address(None)) { "Assertions of the platform" } },
             RuleKey::Policy(organization) | RuleKey::Agent(organization, _) => {
@@ -242,13 +216,10 @@ fn broken_assertions(warnings: &[DocumentWarning]) -> Markup {
 /// The form that puts in force what was shown, and nothing else.
 fn confirmation(viewer: &Viewer, key: &RuleKey, draft: &Draft) -> Markup {
     html! {
-        form method="post" action=(address(key)) {
-            (viewer.csrf_field())
-            input type="hidden" name="act" value="put";
-            input type="hidden" name="revision" value=(draft.revision);
+        (viewer.form(address(key), &[("act", &"put"), ("revision", &draft.revision)], html! {
             textarea name="text" hidden { "\n" (editable(&draft.text)) }
             button.danger { "Put it in force" }
-        }
+        }))
     }
 }
 

@@ -21,6 +21,7 @@ use super::Console;
 use super::elements::{
     PAGE_BYTES, ROWS, block, bytes, facts, next_page, notice, percent_encode, short, table, whole,
 };
+use super::fields::Field;
 use super::form::{FormFields, SeeOther};
 use super::page::Page;
 use super::permits::complete_change;
@@ -31,7 +32,7 @@ use super::viewer::Viewer;
 /// The place in a list of files.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct FilesPage {
+pub(crate) struct FilesPage {
     /// The path of the last file of the page before.
     cursor: Option<String>,
 }
@@ -80,7 +81,7 @@ pub(super) fn section(
     };
     html! {
         @if files.is_empty() { div.empty { p { "The session has no files. Write or upload one below; tools of its agent may write others." } } }
-        @else { (table("Files", &["File", "Size", "Content"], &rows)) }
+        @else { (table("Files", &["File", "#Size", "Content"], &rows)) }
         @if is_cut && next.is_none() { p.quiet { "The workspace has more files than a list can have." } }
         (next_page(uri, next))
         details { summary { "Write a file" } (write_form(viewer, id, &FormFields::default())) }
@@ -98,15 +99,14 @@ fn view_address(id: &str, path: &str) -> String {
 
 fn write_form(viewer: &Viewer, id: &str, fields: &FormFields) -> Markup {
     html! {
-        form method="post" action=(format!("{}/write", address(id))) {
-            (viewer.csrf_field())
+        (viewer.form(format!("{}/write", address(id)), &[], html! {
             (path_field("write-path", fields, true))
             label for="write-text" { "Text" }
             textarea id="write-text" name="text" rows="8" spellcheck="false" { "\n" (field_text(fields.text("text"))) }
             (written_out(fields.text("text")))
             (replace_field(fields))
             button { "Write the file" }
-        }
+        }))
     }
 }
 
@@ -128,13 +128,10 @@ fn upload_form(viewer: &Viewer, id: &str, fields: &FormFields) -> Markup {
 
 fn path_field(id: &str, fields: &FormFields, is_required: bool) -> Markup {
     html! {
-        label for=(id) { "Path in the workspace" }
-        input id=(id) name="path" value=(whole(fields.text("path"))) required[is_required] autocomplete="off" spellcheck="false"
-            aria-describedby={ (id) "-hint" };
-        p.hint id={ (id) "-hint" } {
+        (Field::new("path", "Path in the workspace").id(id).value(whole(fields.text("path"))).required(is_required).hint(html! {
             "Such as " code { "notes/plan.md" } "; missing folders are made."
             @if !is_required { " Empty: the name of the file." }
-        }
+        }))
     }
 }
 
@@ -195,11 +192,9 @@ fn show(
         }
         @if let Some(text) = editable { (edit_form(viewer, id, path, &file.digest, text)) }
         h2 { "Delete" }
-        form method="post" action=(view_address(id, path)) {
-            (viewer.csrf_field())
-            input type="hidden" name="act" value="delete";
+        (viewer.form(view_address(id, path), &[("act", &"delete")], html! {
             button.danger data-confirm="Delete the file?" { "Delete the file" }
-        }
+        }))
     };
     Page::new(short(path), main)
 }
@@ -207,15 +202,12 @@ fn show(
 fn edit_form(viewer: &Viewer, id: &str, path: &str, digest: &str, text: &str) -> Markup {
     html! {
         h2 { "Change" }
-        form method="post" action=(view_address(id, path)) {
-            (viewer.csrf_field())
-            input type="hidden" name="act" value="write";
-            input type="hidden" name="digest" value=(digest);
+        (viewer.form(view_address(id, path), &[("act", &"write"), ("digest", &digest)], html! {
             label for="text" { "Text" }
             textarea.tall id="text" name="text" rows="16" spellcheck="false" { "\n" (field_text(text)) }
             (written_out(text))
             button { "Write the file" }
-        }
+        }))
     }
 }
 

@@ -34,7 +34,7 @@ pub(super) fn block(text: &str) -> Markup {
 }
 
 /// A time in milliseconds since 1970 as `2026-01-31 23:59:59 UTC`.
-pub fn time(ms: u64) -> Markup {
+pub(crate) fn time(ms: u64) -> Markup {
     let text = date_time(ms);
     let (date, time) = text.split_once(' ').unwrap_or((&text, ""));
     html! { time datetime={ (date) "T" (time) "Z" } { (text) " UTC" } }

@@ -1,7 +1,5 @@
 //! Tokens: listed, created and revoked. The text of a token is on the page that creates it, and on no other.
 
-use std::sync::Arc;
-
 use axum::extract::State;
 use axum::http::Uri;
 use maud::{Markup, html};
@@ -10,7 +8,7 @@ use toolgate_api::name::Name;
 use toolgate_api::token::{Role, TokenView};
 use toolgate_core::identity::{Access, NewToken};
 use toolgate_http::documents::name;
-use toolgate_http::extract::{Authenticated, Path, Query};
+use toolgate_http::extract::{Path, Query};
 use toolgate_http::paging;
 use toolgate_http::problem::Problem;
 use toolgate_http::state::App;
@@ -20,6 +18,7 @@ use toolgate_state::documents::warning_view;
 
 use super::elements::warnings_list;
 use super::elements::{Filters, ROWS, next_page, notice, percent_encode, short, table, time, time_or};
+use super::fields::Field;
 use super::form::{FormFields, SeeOther};
 use super::page::Page;
 use super::policies;
@@ -46,8 +45,7 @@ async fn show(
     error: Option<&CallError>,
 ) -> Result<Page, Problem> {
     let page = paging::Page { limit: Some(ROWS), ..page };
-    let caller = Authenticated(Arc::clone(&viewer.caller));
-    let found = api::list(State(app.clone()), caller, Query(page)).await?.0;
+    let found = api::list(viewer.client(&app), Query(page)).await?.0;
     let is_alone = found.items.iter().all(|token| *token.id == *viewer.caller.token_id);
     let rows = html! { @for token in &found.items { (row(viewer, token)) } };
     let headings = ["Token", "Role", "Organization", "Label", "Created", "Last used", "Ends", "Revoke"];
@@ -80,10 +78,9 @@ fn row(viewer: &Viewer, token: &TokenView) -> Markup {
             td { (time_or(token.last_used_ms, "never")) }
             td { (time_or(token.expires_at, "never")) }
             td {
-                form method="post" action=(format!("/console/tokens/{}/revoke", percent_encode(&token.id))) {
-                    (viewer.csrf_field())
+                (viewer.form(format!("/console/tokens/{}/revoke", percent_encode(&token.id)), &[], html! {
                     button.plain aria-label=(format!("Revoke token {}", short(&token.id))) data-confirm=(question) { "Revoke" }
-                }
+                }))
             }
         }
     }
@@ -91,11 +88,10 @@ fn row(viewer: &Viewer, token: &TokenView) -> Markup {
 
 fn creation(viewer: &Viewer, fields: &FormFields) -> Markup {
     let asked = fields.filled_field("role").unwrap_or(Role::Orchestrator.as_str());
-    let value = |name: &str| short(fields.text(name));
+    let field = |name, label| Field::new(name, label).value(short(fields.text(name)));
     let roles = Role::ALL.into_iter().filter(|role| *role != Role::Operator || viewer.may(Access::Operate));
     html! {
-        form.stack method="post" action="/console/tokens" {
-            (viewer.csrf_field())
+        (viewer.stacked_form("/console/tokens", &[], html! {
             label for="role" { "Role" }
             select id="role" name="role" required {
                 @for role in roles { option value=(role.as_str()) selected[role.as_str() == asked] { (role.as_str()) } }
@@ -103,24 +99,15 @@ fn creation(viewer: &Viewer, fields: &FormFields) -> Markup {
             @match &viewer.caller.organization {
                 Some(own) => { input type="hidden" name="organization" value=(own); }
                 None => {
-                    label for="organization" { "Organization" }
-                    input id="organization" name="organization" value=(value("organization")) autocomplete="off" aria-describedby="organization-hint";
-                    p.hint id="organization-hint" { "Empty for an operator, and for an auditor of the whole platform." }
+                    (field("organization", "Organization").hint("Empty for an operator, and for an auditor of the whole platform."))
                 }
             }
-            label for="agents" { "Agents" }
-            input id="agents" name="agents" value=(value("agents")) autocomplete="off" aria-describedby="agents-hint";
-            p.hint id="agents-hint" { "Names with spaces between them. Empty for all agents; role agent needs one." }
-            label for="label" { "Label" }
-            input id="label" name="label" value=(value("label")) maxlength="200" autocomplete="off";
-            label for="days" { "Days until it ends" }
-            input id="days" name="days" value=(value("days")) type="number" min="1" max="36500" aria-describedby="days-hint";
-            p.hint id="days-hint" { "Empty for a token that does not end." }
-            label for="addresses" { "Networks" }
-            input id="addresses" name="addresses" value=(value("addresses")) autocomplete="off" aria-describedby="addresses-hint";
-            p.hint id="addresses-hint" { "Such as 10.1.0.0/16, with spaces between them. Empty for every one." }
+            (field("agents", "Agents").hint("Names with spaces between them. Empty for all agents; role agent needs one."))
+            (field("label", "Label").max_chars(200))
+            (field("days", "Days until it ends").number(1, Some(36_500)).hint("Empty for a token that does not end."))
+            (field("addresses", "Networks").hint("Such as 10.1.0.0/16, with spaces between them. Empty for every one."))
             button { "Create the token" }
-        }
+        }))
     }
 }
 

@@ -7,7 +7,6 @@ use toolgate_api::error::CallError;
 use toolgate_api::name::Name;
 use toolgate_core::custom::Tryout;
 use toolgate_core::dispatch::TestCallResult;
-use toolgate_http::documents::own_organization;
 use toolgate_http::extract::Path;
 use toolgate_http::plugins::parse_namespace;
 use toolgate_http::problem::Problem;
@@ -16,6 +15,7 @@ use toolgate_http::state::App;
 use toolgate_state::documents::ToolKey;
 
 use super::elements::{editable, notice, short};
+use super::fields::Field;
 use super::form::FormFields;
 use super::page::Page;
 use super::try_out::outcome;
@@ -28,9 +28,9 @@ const NAMESPACE: &str = "tryout";
 pub(super) async fn page(
     State(app): State<App>,
     viewer: Viewer,
-    Path(organization): Path<String>,
+    Path(organization): Path<Name>,
 ) -> Result<Page, Problem> {
-    let organization = own_organization(&app, &viewer.caller, &organization)?;
+    app.admin().expect_own(&viewer.caller, &organization)?;
     Ok(show(&viewer, &organization, &FormFields::default(), &html! {}))
 }
 
@@ -38,10 +38,10 @@ pub(super) async fn page(
 pub(super) async fn run(
     State(app): State<App>,
     viewer: Viewer,
-    Path(organization): Path<String>,
+    Path(organization): Path<Name>,
     fields: FormFields,
 ) -> Result<Response, Problem> {
-    let organization = own_organization(&app, &viewer.caller, &organization)?;
+    app.admin().expect_own(&viewer.caller, &organization)?;
     Ok(match call(&app, &viewer, &organization, &fields).await {
         Ok(result) => show(&viewer, &organization, &fields, &outcome(&result)).into_response(),
         Err(error) => {
@@ -70,27 +70,18 @@ async fn call(
 }
 
 fn show(viewer: &Viewer, organization: &Name, fields: &FormFields, result: &Markup) -> Page {
-    let field = |name: &str, label: &str, hint: &str| {
-        html! {
-            label for=(name) { (label) }
-            input id=(name) name=(name) value=(short(fields.text(name))) autocomplete="off" spellcheck="false" aria-describedby={ (name) "-hint" };
-            p.hint id={ (name) "-hint" } { (hint) }
-        }
-    };
+    let field = |name, label, hint| Field::new(name, label).value(short(fields.text(name))).hint(hint);
     let main = html! {
         (result)
         p { "Nothing is saved. The action runs once for " (organization) ", with its credentials, and what it does is done." }
-        form method="post" action=(format!("/console/try/{organization}")) {
-            (viewer.csrf_field())
-            label for="definition" { "Definition, as JSON" }
-            textarea.tall id="definition" name="definition" rows="14" spellcheck="false" required { "\n" (editable(fields.text("definition"))) }
+        (viewer.form(format!("/console/try/{organization}"), &[], html! {
+            (Field::new("definition", "Definition, as JSON").value(editable(fields.text("definition"))).lines(14).required(true))
             (field("action", "Action", "The name of one of its actions."))
-            label for="arguments" { "Arguments, as JSON" }
-            textarea.short id="arguments" name="arguments" rows="3" spellcheck="false" { "\n" (editable(fields.text("arguments"))) }
+            (Field::new("arguments", "Arguments, as JSON").value(editable(fields.text("arguments"))).lines(3))
             (field("namespace", "Namespace", "The one that it will have. Empty: a name of its own, so that it is none of the saved tools."))
             (field("user", "User", "Credentials of this user are preferred. Empty for none."))
             button data-busy="Calling…" { "Try it" }
-        }
+        }))
     };
     Page::new(format!("Try a definition for {organization}"), main)
 }

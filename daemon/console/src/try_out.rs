@@ -20,6 +20,7 @@ use super::elements::{
     LIST_BYTES, PAGE_BYTES, ROWS, badge, block, editable, facts, json, notice, number, percent_encode, short,
     table,
 };
+use super::fields::Field;
 use super::form::FormFields;
 use super::page::Page;
 use super::schema_form::SchemaForm;
@@ -129,8 +130,7 @@ fn form(viewer: &Viewer, tried: &Tried, arguments: &str, result: &Markup) -> Mar
         (result)
         p { (short(&tried.description)) }
         p.quiet { "The tool runs for " (tried.organization) " with its credentials and settings, and what it does is done." }
-        form.stack method="post" action=(address) {
-            (viewer.csrf_field())
+        (viewer.stacked_form(address, &[], html! {
             @match fields {
                 Some(fields) => (fields),
                 None => {
@@ -138,11 +138,9 @@ fn form(viewer: &Viewer, tried: &Tried, arguments: &str, result: &Markup) -> Mar
                     textarea id="arguments" name="arguments" spellcheck="false" { "\n" (editable(arguments)) }
                 }
             }
-            label for="user" { "User" }
-            input id="user" name="user" autocomplete="off" aria-describedby="user-hint";
-            p.hint id="user-hint" { "Credentials of this user are preferred. Empty for none." }
+            (Field::new("user", "User").hint("Credentials of this user are preferred. Empty for none."))
             button { "Call the tool" }
-        }
+        }))
         details { summary { "The schema of the arguments" } (block(&format!("{:#}", tried.schema), LIST_BYTES)) }
     }
 }

@@ -68,11 +68,10 @@ pub(super) async fn page(viewer: Viewer, console: Console) -> Result<Page, Probl
             Some(last) => (finding(&last)),
             None => p { "The log was not verified since the start of the daemon." },
         }
-        form method="post" action=(PATH) {
-            (viewer.csrf_field())
+        (viewer.form(PATH, &[], html! {
             p { "The daemon reads every record again, which takes the longer the larger the log is." }
             button type="submit" { "Verify the log" }
-        }
+        }))
         p { a href="/console/audit" { "Search the records" } }
     };
     Ok(Page::new("Verification of the audit log", main))

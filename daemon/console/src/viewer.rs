@@ -5,10 +5,11 @@ use std::sync::Arc;
 use axum::extract::FromRequestParts;
 use axum::http::HeaderName;
 use axum::http::request::Parts;
-use maud::{Markup, html};
+use maud::{Markup, Render, html};
 use toolgate_api::error::ErrorType;
 use toolgate_core::admin::Actor;
 use toolgate_core::identity::{Access, Caller};
+use toolgate_http::extract::Client;
 use toolgate_http::problem::Problem;
 use toolgate_http::state::App;
 
@@ -44,9 +45,50 @@ impl Viewer {
         self.session.csrf()
     }
 
-    /// The hidden field that every form has.
+    /// The hidden field of a form for files, which is no [`form`](Self::form).
     pub(super) fn csrf_field(&self) -> Markup {
         html! { input type="hidden" name=(CSRF_FIELD) value=(self.csrf()); }
+    }
+
+    /// A form that posts to an address of the console, with the CSRF token and these hidden fields.
+    pub(super) fn form(
+        &self,
+        action: impl Render,
+        hidden: &[(&str, &dyn Render)],
+        content: Markup,
+    ) -> Markup {
+        self.form_of_class(None, &action, hidden, &content)
+    }
+
+    /// The same, with its fields one below the other.
+    pub(super) fn stacked_form(
+        &self,
+        action: impl Render,
+        hidden: &[(&str, &dyn Render)],
+        content: Markup,
+    ) -> Markup {
+        self.form_of_class(Some("stack"), &action, hidden, &content)
+    }
+
+    fn form_of_class(
+        &self,
+        class: Option<&str>,
+        action: &dyn Render,
+        hidden: &[(&str, &dyn Render)],
+        content: &Markup,
+    ) -> Markup {
+        html! {
+            form class=[class] method="post" action=(action) {
+                (self.csrf_field())
+                @for (name, value) in hidden { input type="hidden" name=(name) value=(value); }
+                (content)
+            }
+        }
+    }
+
+    /// The viewer as a client of the HTTP interface, whose handlers pages call.
+    pub(super) fn client(&self, app: &App) -> Client {
+        Client { app: app.clone(), caller: Arc::clone(&self.caller) }
     }
 
     /// The actor of the viewer's changes.

@@ -46,7 +46,7 @@ pub(super) fn render(parts: &[Row], inner: &[Row]) -> Markup {
         }
     };
     html! {
-        (table("Phases", &["Phase", "Duration", "Over time"], &rows))
+        (table("Phases", &["Phase", "#Duration", "Over time"], &rows))
         p.quiet { (duration(whole)) " in all." }
     }
 }

@@ -102,7 +102,7 @@ pub(super) fn render(quotas: &[QuotaUse]) -> Markup {
             }
         }
     };
-    table("Quotas", &["Quota", "Set by", "For", "Measure", "Used", "Of", "Share"], &rows)
+    table("Quotas", &["Quota", "Set by", "For", "Measure", "#Used", "#Of", "Share"], &rows)
 }
 
 #[cfg(test)]

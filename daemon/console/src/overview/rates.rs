@@ -239,8 +239,16 @@ fn bar_table(range: Range, bars: &[(u64, RateSums)]) -> Markup {
     }
 }
 
-const HEADINGS: [&str; 8] =
-    ["Time (UTC)", "Calls", "Refused", "Failed", "50 %, 99 %", "Instructions", "Memory at most", "Network"];
+const HEADINGS: [&str; 8] = [
+    "Time (UTC)",
+    "#Calls",
+    "#Refused",
+    "#Failed",
+    "#50 %, 99 %",
+    "#Instructions",
+    "#Memory at most",
+    "#Network",
+];
 
 fn cells(sums: &RateSums) -> Markup {
     html! {
