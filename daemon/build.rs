@@ -43,7 +43,7 @@ fn reflog(git: &Path) -> PathBuf {
     folder.unwrap_or_else(|| git.to_owned()).join("logs/HEAD")
 }
 
-/// Writes `pub const SDK_FILES`: pairs of a path below `toolgate-sdk/` and the text.
+/// Writes `pub(crate) const SDK_FILES`: pairs of a path below `toolgate-sdk/` and the text.
 fn embed_sdk(workspace: &Path) -> io::Result<()> {
     let mut files: Vec<(String, PathBuf)> =
         FILES.iter().map(|(from, to)| ((*to).to_owned(), workspace.join(from))).collect();
@@ -51,7 +51,7 @@ fn embed_sdk(workspace: &Path) -> io::Result<()> {
         collect(&workspace.join(from), to, &mut files)?;
     }
     files.sort();
-    let mut text = String::from("pub const SDK_FILES: &[(&str, &str)] = &[\n");
+    let mut text = String::from("pub(crate) const SDK_FILES: &[(&str, &str)] = &[\n");
     for (name, path) in files {
         println!("cargo::rerun-if-changed={}", path.display());
         let _ = writeln!(text, "    ({name:?}, include_str!({:?})),", path.canonicalize()?);

@@ -135,11 +135,11 @@ pub fn advertise(schema: &Value, form: SchemaForm) -> Result<Advertised, String>
 
 /// The forms of one schema, each written when it is first asked for or all are written ahead.
 #[derive(Debug, Default)]
-pub struct AdvertisedForms([OnceLock<Result<Advertised, String>>; SchemaForm::COUNT]);
+pub(crate) struct AdvertisedForms([OnceLock<Result<Advertised, String>>; SchemaForm::COUNT]);
 
 impl AdvertisedForms {
     /// Returns the schema in the form.
-    pub fn get(&self, schema: &Value, form: SchemaForm) -> Result<&Advertised, &str> {
+    pub(crate) fn get(&self, schema: &Value, form: SchemaForm) -> Result<&Advertised, &str> {
         // `SchemaForm` has no more variants than the array has places.
         let Some(written) = self.0.get(form as usize) else { return Err("the form is not known") };
         written.get_or_init(|| advertise(schema, form)).as_ref().map_err(String::as_str)

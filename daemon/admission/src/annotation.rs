@@ -10,7 +10,7 @@ const LEVELS: usize = 32;
 const STEPS: usize = 20_000;
 
 /// Adds the annotated places of a schema to these pointers.
-pub fn with_annotated(pointers: Vec<String>, schema: &Value) -> Vec<String> {
+pub(crate) fn with_annotated(pointers: Vec<String>, schema: &Value) -> Vec<String> {
     let mut search = AnnotationSearch { root: schema, steps: 0, found: pointers };
     search.visit(schema, "", 0);
     search.found

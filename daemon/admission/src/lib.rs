@@ -5,6 +5,7 @@
 //!
 //! A call passes [`check()`] and then [`Ledger::charge`], which returns an [`Admitted`], the only type that the sandbox
 //! runs. Its fields are private and nothing else creates one, so the compiler enforces that every call passes the gate.
+#![deny(unreachable_pub)]
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 

@@ -63,7 +63,7 @@ pub(crate) enum Owner {
 }
 
 impl Owner {
-    pub fn as_str(self) -> &'static str {
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Platform => "platform",
             Self::Organization => "organization",
@@ -423,17 +423,17 @@ impl Reservation {
     }
 
     /// The quota that left the call less fuel than its limit.
-    pub fn narrowed_by(&self) -> Option<&NarrowingQuota> {
+    pub(crate) fn narrowed_by(&self) -> Option<&NarrowingQuota> {
         self.narrowed_by.as_ref()
     }
 
     /// The guest begins to run: from now on, what is not settled counts as used.
-    pub fn begin(&mut self) {
+    pub(crate) fn begin(&mut self) {
         self.has_begun = true;
     }
 
     /// Counts what was used instead of what was reserved; nothing for a call that never ran.
-    pub fn settle(&mut self, used: Option<&Used>) {
+    pub(crate) fn settle(&mut self, used: Option<&Used>) {
         for Part { counter, measure, period, reserved } in self.parts.drain(..) {
             let used = used.filter(|_| measure != Measure::Running);
             counter.settle(measure, period, reserved, used.map_or(0, |used| used.of(measure)));

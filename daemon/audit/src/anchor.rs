@@ -42,12 +42,12 @@ enum Purpose {
 }
 
 /// Computes and checks the seal of an anchor.
-pub struct Sealer {
+pub(crate) struct Sealer {
     key: Option<hmac::Key>,
 }
 
 impl Sealer {
-    pub fn new(key: Option<&[u8; 32]>) -> Self {
+    pub(crate) fn new(key: Option<&[u8; 32]>) -> Self {
         Self { key: key.map(|key| hmac::Key::new(hmac::HMAC_SHA256, key)) }
     }
 
@@ -68,17 +68,17 @@ impl Sealer {
     }
 
     /// Reads the anchor of the folder; `None` if there is no file. A file that cannot be parsed or has another seal is an error.
-    pub fn read(&self, folder: &Folder) -> Result<Option<Anchor>, StartError> {
+    pub(crate) fn read(&self, folder: &Folder) -> Result<Option<Anchor>, StartError> {
         self.read_file(&folder.anchor(), Purpose::Head)
     }
 
     /// Reads the last record that was cut; `None` if nothing was.
-    pub fn read_cut(&self, folder: &Folder) -> Result<Option<Anchor>, StartError> {
+    pub(crate) fn read_cut(&self, folder: &Folder) -> Result<Option<Anchor>, StartError> {
         self.read_file(&folder.cut(), Purpose::Cut)
     }
 
     /// Names the last record that is cut. On return, the file is on disk; a crash leaves the one before or this one.
-    pub fn write_cut(&self, folder: &Folder, cut: &Anchor) -> io::Result<()> {
+    pub(crate) fn write_cut(&self, folder: &Folder, cut: &Anchor) -> io::Result<()> {
         let path = folder.cut().with_extension("new");
         remove_if_there(&path)?;
         let mut text = Vec::new();
@@ -91,7 +91,7 @@ impl Sealer {
     }
 
     /// Computes the seal of other text than an anchor. `purpose` tells it from seals for other purposes.
-    pub fn seal_text(&self, purpose: &str, text: &[u8]) -> Sha256 {
+    pub(crate) fn seal_text(&self, purpose: &str, text: &[u8]) -> Sha256 {
         // No anchor begins with a purpose: its first bytes are a number.
         let text = [purpose.as_bytes(), b"\0", text].concat();
         let Some(key) = &self.key else { return sha256(&text) };
@@ -101,7 +101,7 @@ impl Sealer {
     }
 
     /// The content of a `head` file for this anchor.
-    pub fn head_text(&self, anchor: &Anchor) -> serde_json::Result<Vec<u8>> {
+    pub(crate) fn head_text(&self, anchor: &Anchor) -> serde_json::Result<Vec<u8>> {
         serde_json::to_vec(&self.sign(anchor, Purpose::Head))
     }
 
@@ -125,7 +125,7 @@ impl Sealer {
 }
 
 /// The open anchor file, rewritten after every synced group.
-pub struct AnchorFile {
+pub(crate) struct AnchorFile {
     file: File,
     sealer: Sealer,
     text: Vec<u8>,
@@ -134,7 +134,7 @@ pub struct AnchorFile {
 impl AnchorFile {
     /// Opens the file, or creates it with `first`: written under another name, synced, then renamed, so that a crash
     /// leaves a complete file or none.
-    pub fn open(folder: &Folder, sealer: Sealer, first: &Anchor) -> Result<Self, StartError> {
+    pub(crate) fn open(folder: &Folder, sealer: Sealer, first: &Anchor) -> Result<Self, StartError> {
         let path = folder.anchor();
         if path.exists() {
             let file = create_private(&path, false).map_err(StartError::io("open", &path))?;
@@ -153,7 +153,7 @@ impl AnchorFile {
         Ok(created)
     }
 
-    pub fn write(&mut self, anchor: &Anchor) -> io::Result<()> {
+    pub(crate) fn write(&mut self, anchor: &Anchor) -> io::Result<()> {
         let signed = self.sealer.sign(anchor, Purpose::Head);
         self.text.clear();
         serde_json::to_writer(&mut self.text, &signed)?;
@@ -162,7 +162,7 @@ impl AnchorFile {
         self.file.write_all_at(&self.text, 0)
     }
 
-    pub fn sync(&self) -> io::Result<()> {
+    pub(crate) fn sync(&self) -> io::Result<()> {
         self.file.sync_data()
     }
 }

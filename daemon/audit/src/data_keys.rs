@@ -60,7 +60,7 @@ struct KeySet {
 }
 
 /// The key of one organization.
-pub struct DataKey {
+pub(crate) struct DataKey {
     id: KeyId,
     source: Prk,
     /// Salt of this run of the daemon.
@@ -200,26 +200,26 @@ fn wrapping_aad(organization: &str, id: &str) -> Vec<u8> {
 }
 
 /// The place of a call's arguments.
-pub fn call_aad(intent: &CallIntent<'_>) -> Vec<u8> {
+pub(crate) fn call_aad(intent: &CallIntent<'_>) -> Vec<u8> {
     let texts = [&intent.organization, &intent.session, &intent.call].map(|text| text.as_bytes());
     length_prefixed(&[b"toolgate arguments", texts[0], texts[1], texts[2]])
 }
 
 /// The place of an act's details.
-pub fn act_aad(act: &AdminRecord<'_>) -> Vec<u8> {
+pub(crate) fn act_aad(act: &AdminRecord<'_>) -> Vec<u8> {
     let organization = act.organization.as_deref().unwrap_or_default();
     let texts = [organization, &act.action, &act.target].map(str::as_bytes);
     length_prefixed(&[b"toolgate act", texts[0], texts[1], texts[2]])
 }
 
 /// The place of the detail of an effect of the call `of`.
-pub fn effect_aad(of: u64) -> Vec<u8> {
+pub(crate) fn effect_aad(of: u64) -> Vec<u8> {
     length_prefixed(&[b"toolgate effect", &of.to_be_bytes()])
 }
 
 /// The form in which the data of one organization is written.
 #[derive(Clone, Default)]
-pub enum DataSealing {
+pub(crate) enum DataSealing {
     /// As it is: a log without keys.
     #[default]
     Plain,
@@ -231,7 +231,7 @@ pub enum DataSealing {
 
 /// A record whose data is encrypted. An empty text stands for data that was not written, since its organization has no key.
 #[derive(Serialize)]
-pub struct SealedRecord<'a, T: Serialize> {
+pub(crate) struct SealedRecord<'a, T: Serialize> {
     #[serde(flatten)]
     record: &'a T,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -247,7 +247,7 @@ struct SealedPart<'a> {
 
 impl DataSealing {
     /// The sealing of an organization's data.
-    pub fn of(keys: Option<&DataKeys>, organization: &str) -> Self {
+    pub(crate) fn of(keys: Option<&DataKeys>, organization: &str) -> Self {
         match keys.map(|keys| keys.of(organization)) {
             None => Self::Plain,
             Some(None) => Self::Deleted,
@@ -256,7 +256,7 @@ impl DataSealing {
     }
 
     /// Moves the arguments into their encrypted form.
-    pub fn seal_call(&self, intent: &mut CallIntent<'_>) -> Option<String> {
+    pub(crate) fn seal_call(&self, intent: &mut CallIntent<'_>) -> Option<String> {
         let sealed = self.seal(&call_aad(intent), intent.arguments.as_ref()?.get())?;
         intent.arguments = None;
         Some(sealed)
@@ -264,7 +264,7 @@ impl DataSealing {
 
     /// Moves the details of a decision about a call, which can have other arguments, into their encrypted form. Details of other
     /// acts say what was administered, and stay.
-    pub fn seal_act(&self, act: &mut AdminRecord<'_>) -> Option<String> {
+    pub(crate) fn seal_act(&self, act: &mut AdminRecord<'_>) -> Option<String> {
         if !act.action.starts_with(DECISIONS) {
             return None;
         }
@@ -274,7 +274,7 @@ impl DataSealing {
     }
 
     /// Moves the detail of an effect of the call `of` into its encrypted form.
-    pub fn seal_effect(&self, of: u64, effect: &mut EffectRecord<'_>) -> Option<String> {
+    pub(crate) fn seal_effect(&self, of: u64, effect: &mut EffectRecord<'_>) -> Option<String> {
         let sealed = self.seal(&effect_aad(of), &effect.detail)?;
         effect.detail = Cow::default();
         Some(sealed)
@@ -291,14 +291,14 @@ impl DataSealing {
 }
 
 impl<'a, T: Serialize> SealedRecord<'a, T> {
-    pub fn new(record: &'a T, sealed: Option<String>) -> Self {
+    pub(crate) fn new(record: &'a T, sealed: Option<String>) -> Self {
         Self { record, sealed }
     }
 }
 
 /// The encrypted part of a record that was read.
 #[derive(Debug, PartialEq, Eq)]
-pub enum OpenedPart {
+pub(crate) enum OpenedPart {
     /// The record has none.
     Plain,
     /// The text was decrypted.
@@ -309,7 +309,10 @@ pub enum OpenedPart {
 
 impl OpenedPart {
     /// Puts decrypted JSON into its place in the record. Returns whether its key is gone.
-    pub fn put_json(self, place: &mut Option<Cow<'static, RawValue>>) -> Result<bool, serde_json::Error> {
+    pub(crate) fn put_json(
+        self,
+        place: &mut Option<Cow<'static, RawValue>>,
+    ) -> Result<bool, serde_json::Error> {
         if let Self::Text(text) = self {
             *place = Some(Cow::Owned(RawValue::from_string(text)?));
             return Ok(false);
@@ -319,7 +322,7 @@ impl OpenedPart {
 }
 
 /// Decrypts the encrypted part of the record in `payload`, whose place is `aad`.
-pub fn open_part(
+pub(crate) fn open_part(
     keys: Option<&DataKeys>,
     payload: &[u8],
     aad: &[u8],

@@ -22,23 +22,23 @@ static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
 
 /// Path of a folder of segments.
 #[derive(Clone, Debug)]
-pub struct Folder {
+pub(crate) struct Folder {
     dir: PathBuf,
 }
 
 impl Folder {
-    pub fn at(dir: &Path) -> Self {
+    pub(crate) fn at(dir: &Path) -> Self {
         Self { dir: dir.to_path_buf() }
     }
 
     /// Creates the folder with mode 0700 if it is missing.
-    pub fn create(&self) -> Result<(), StartError> {
+    pub(crate) fn create(&self) -> Result<(), StartError> {
         let made = DirBuilder::new().recursive(true).mode(0o700).create(&self.dir);
         made.map_err(StartError::io("make the folder", &self.dir))
     }
 
     /// Locks the folder; fails with [`StartError::Held`] if another process holds the lock.
-    pub fn lock(&self) -> Result<FolderLock, StartError> {
+    pub(crate) fn lock(&self) -> Result<FolderLock, StartError> {
         let path = self.dir.join("lock");
         let file = create_private(&path, false).map_err(StartError::io("open", &path))?;
         match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
@@ -48,39 +48,39 @@ impl Folder {
         }
     }
 
-    pub fn dir(&self) -> &Path {
+    pub(crate) fn dir(&self) -> &Path {
         &self.dir
     }
 
-    pub fn segment(&self, number: u64) -> PathBuf {
+    pub(crate) fn segment(&self, number: u64) -> PathBuf {
         self.dir.join(format!("{number:08}.{EXTENSION}"))
     }
 
-    pub fn spare(&self) -> PathBuf {
+    pub(crate) fn spare(&self) -> PathBuf {
         self.dir.join("spare")
     }
 
-    pub fn anchor(&self) -> PathBuf {
+    pub(crate) fn anchor(&self) -> PathBuf {
         self.dir.join("head")
     }
 
     /// The file that names the last record that was cut.
-    pub fn cut(&self) -> PathBuf {
+    pub(crate) fn cut(&self) -> PathBuf {
         self.dir.join("cut")
     }
 
     /// The file that tells this folder from copies of it.
-    pub fn origin(&self) -> PathBuf {
+    pub(crate) fn origin(&self) -> PathBuf {
         self.dir.join("origin")
     }
 
     /// The file that a restore leaves for the first start.
-    pub fn restored_file(&self) -> PathBuf {
+    pub(crate) fn restored_file(&self) -> PathBuf {
         self.dir.join("restored")
     }
 
     /// Lists the numbers of the segments, ascending.
-    pub fn segments(&self) -> io::Result<Vec<u64>> {
+    pub(crate) fn segments(&self) -> io::Result<Vec<u64>> {
         let mut numbers = Vec::new();
         for entry in self.dir.read_dir()? {
             numbers.extend(segment_number(&entry?.path()));
@@ -90,12 +90,12 @@ impl Folder {
     }
 
     /// Syncs the directory, so that renames and new files are durable.
-    pub fn sync(&self) -> io::Result<()> {
+    pub(crate) fn sync(&self) -> io::Result<()> {
         File::open(&self.dir)?.sync_all()
     }
 
     /// Creates the spare with its space allocated. Replaces one left by a crash, whose start may be written.
-    pub fn make_spare(&self, bytes: u64) -> io::Result<File> {
+    pub(crate) fn make_spare(&self, bytes: u64) -> io::Result<File> {
         let path = self.spare();
         remove_if_there(&path)?;
         let file = create_private(&path, true)?;
@@ -105,14 +105,14 @@ impl Folder {
     }
 
     /// Renames the spare, whose header is synced, to its segment name.
-    pub fn adopt_spare(&self, number: u64) -> io::Result<()> {
+    pub(crate) fn adopt_spare(&self, number: u64) -> io::Result<()> {
         std::fs::rename(self.spare(), self.segment(number))?;
         self.sync()
     }
 }
 
 /// Lock on the folder, released on drop.
-pub struct FolderLock(File);
+pub(crate) struct FolderLock(File);
 
 impl Drop for FolderLock {
     fn drop(&mut self) {
@@ -127,7 +127,7 @@ fn segment_number(path: &Path) -> Option<u64> {
 }
 
 /// Opens or creates a file with mode 0600 for reading and writing.
-pub fn create_private(path: &Path, new: bool) -> io::Result<File> {
+pub(crate) fn create_private(path: &Path, new: bool) -> io::Result<File> {
     OpenOptions::new()
         .read(true)
         .write(true)
@@ -138,7 +138,7 @@ pub fn create_private(path: &Path, new: bool) -> io::Result<File> {
         .open(path)
 }
 
-pub fn remove_if_there(path: &Path) -> io::Result<()> {
+pub(crate) fn remove_if_there(path: &Path) -> io::Result<()> {
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),
@@ -146,7 +146,7 @@ pub fn remove_if_there(path: &Path) -> io::Result<()> {
 }
 
 /// Allocates the blocks of the first `bytes`; written content stays, new blocks read as zeros.
-pub fn allocate(file: &File, bytes: u64) -> io::Result<()> {
+pub(crate) fn allocate(file: &File, bytes: u64) -> io::Result<()> {
     match rustix::fs::fallocate(file, FallocateFlags::empty(), 0, bytes) {
         Err(Errno::OPNOTSUPP | Errno::NOSYS) => write_zeros(file, file.metadata()?.len(), bytes),
         result => Ok(result?),
@@ -154,7 +154,7 @@ pub fn allocate(file: &File, bytes: u64) -> io::Result<()> {
 }
 
 /// Overwrites `from..to` with zeros.
-pub fn write_zeros(file: &File, mut from: u64, to: u64) -> io::Result<()> {
+pub(crate) fn write_zeros(file: &File, mut from: u64, to: u64) -> io::Result<()> {
     while from < to {
         let count = usize::try_from(to - from).map_or(ZEROS.len(), |left| left.min(ZEROS.len()));
         file.write_all_at(&ZEROS[..count], from)?;

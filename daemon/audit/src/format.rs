@@ -19,11 +19,11 @@ use super::record::sha256;
 use ring::digest;
 use serde::Serialize;
 
-pub const MAGIC: [u8; 8] = *b"TGAUDIT\n";
-pub const VERSION: u32 = 1;
-pub const RECORD_HEADER_BYTES: usize = 80;
+pub(crate) const MAGIC: [u8; 8] = *b"TGAUDIT\n";
+pub(crate) const VERSION: u32 = 1;
+pub(crate) const RECORD_HEADER_BYTES: usize = 80;
 /// Limit of a payload: well above the largest arguments, and below 2^24, so that the high byte of `length` is zero.
-pub const PAYLOAD_BYTES_MAX: usize = (1 << 24) - 1;
+pub(crate) const PAYLOAD_BYTES_MAX: usize = (1 << 24) - 1;
 const CHAINED_BYTES: usize = 48;
 const SEGMENT_FIXED_BYTES: usize = 112;
 const DIGEST_AT: usize = 80;
@@ -32,21 +32,21 @@ const RECORD_CAPACITY: usize = 1024;
 /// Segments are smaller than 4 GiB (see [`AuditSettings`](super::AuditSettings)).
 const OFFSET_BITS: u32 = 32;
 
-pub type Hash = [u8; 32];
+pub(crate) type Hash = [u8; 32];
 
 /// Start of a record in the log; one integer in the index.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LogPosition {
+pub(crate) struct LogPosition {
     pub segment: u64,
     pub offset: u64,
 }
 
 impl LogPosition {
-    pub fn pack(self) -> i64 {
+    pub(crate) fn pack(self) -> i64 {
         i64::try_from(self.segment << OFFSET_BITS | self.offset).unwrap_or(i64::MAX)
     }
 
-    pub fn unpack(number: i64) -> Self {
+    pub(crate) fn unpack(number: i64) -> Self {
         let number = u64::try_from(number).unwrap_or(0);
         Self { segment: number >> OFFSET_BITS, offset: number & ((1 << OFFSET_BITS) - 1) }
     }
@@ -54,7 +54,7 @@ impl LogPosition {
 
 /// The type of a record's payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RecordKind {
+pub(crate) enum RecordKind {
     CallOpen = 1,
     /// The outcome of the call or the act whose intent it names.
     Close = 2,
@@ -74,14 +74,14 @@ impl RecordKind {
     }
 
     /// Whether a record of this kind is followed by an outcome.
-    pub fn is_intent(self) -> bool {
+    pub(crate) fn is_intent(self) -> bool {
         matches!(self, Self::CallOpen | Self::AdminOpen)
     }
 }
 
 /// The header of a segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SegmentHeader {
+pub(crate) struct SegmentHeader {
     pub segment: u64,
     pub first_sequence: u64,
     pub made_at_ms: u64,
@@ -92,23 +92,23 @@ pub struct SegmentHeader {
 
 /// The start of the bytes is not a header.
 #[derive(Debug, PartialEq, Eq)]
-pub enum HeaderError {
+pub(crate) enum HeaderError {
     Short,
     Version(u32),
     Damaged,
 }
 
 impl SegmentHeader {
-    pub const fn bytes_for(open_intents: u64) -> u64 {
+    pub(crate) const fn bytes_for(open_intents: u64) -> u64 {
         SEGMENT_FIXED_BYTES as u64 + 8 * open_intents
     }
 
-    pub fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         Self::bytes_for(self.open_intents.len() as u64)
     }
 
     /// Returns the encoded header and its digest, the previous hash of the first record.
-    pub fn encode(&self) -> (Vec<u8>, Hash) {
+    pub(crate) fn encode(&self) -> (Vec<u8>, Hash) {
         let mut bytes = Vec::with_capacity(SEGMENT_FIXED_BYTES + 8 * self.open_intents.len());
         bytes.extend_from_slice(&MAGIC);
         bytes.extend_from_slice(&VERSION.to_le_bytes());
@@ -127,7 +127,7 @@ impl SegmentHeader {
     }
 
     /// Decodes the header at the start of `bytes`; `Short` means that more bytes are needed.
-    pub fn decode(bytes: &[u8]) -> Result<(Self, Hash), HeaderError> {
+    pub(crate) fn decode(bytes: &[u8]) -> Result<(Self, Hash), HeaderError> {
         let fixed = bytes.get(..SEGMENT_FIXED_BYTES).ok_or(HeaderError::Short)?;
         match (fixed[..8] == MAGIC, u32_at(fixed, 8)) {
             (true, VERSION) => {}
@@ -168,7 +168,7 @@ fn segment_digest(bytes: &[u8]) -> Hash {
 
 /// The fixed-size part of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RecordHeader {
+pub(crate) struct RecordHeader {
     pub length: u32,
     pub kind: RecordKind,
     pub checksum: u64,
@@ -182,23 +182,23 @@ pub struct RecordHeader {
 
 impl RecordHeader {
     /// Size of header, payload and padding.
-    pub fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         record_bytes(self.length as usize) as u64
     }
 
     /// Compares the checksum with the payload.
-    pub fn has_payload(&self, payload: &[u8]) -> bool {
+    pub(crate) fn has_payload(&self, payload: &[u8]) -> bool {
         checksum(&sha256(payload).0) == self.checksum
     }
 }
 
-pub const fn record_bytes(payload_bytes: usize) -> usize {
+pub(crate) const fn record_bytes(payload_bytes: usize) -> usize {
     (RECORD_HEADER_BYTES + payload_bytes).next_multiple_of(8)
 }
 
 /// Encodes a record, except for sequence, `durable` and hash, which [`seal`] adds. The expensive part happens here, in the
 /// caller's thread; the digest of the payload is stored in place of the hash.
-pub fn encode(kind: RecordKind, of: u64, at_ms: u64, body: &impl Serialize) -> Vec<u8> {
+pub(crate) fn encode(kind: RecordKind, of: u64, at_ms: u64, body: &impl Serialize) -> Vec<u8> {
     let mut record = Vec::with_capacity(RECORD_CAPACITY);
     record.resize(RECORD_HEADER_BYTES, 0);
     // INVARIANT: bodies are structs of `record.rs` with string keys, no maps and no NaN: they always serialize.
@@ -217,7 +217,7 @@ pub fn encode(kind: RecordKind, of: u64, at_ms: u64, body: &impl Serialize) -> V
 }
 
 /// Completes a record with the fields that the writer knows, and returns its hash.
-pub fn seal(record: &mut [u8], sequence: u64, durable: u64, previous: &Hash) -> Hash {
+pub(crate) fn seal(record: &mut [u8], sequence: u64, durable: u64, previous: &Hash) -> Hash {
     put(record, 16, &sequence.to_le_bytes());
     put(record, 40, &durable.to_le_bytes());
     let digest = hash_at(record, 48);
@@ -236,7 +236,7 @@ fn chain(previous: &Hash, chained: &[u8], payload_digest: &Hash) -> Hash {
 
 /// Result of [`parse_record`].
 #[derive(Debug, PartialEq, Eq)]
-pub enum ParsedRecord<'a> {
+pub(crate) enum ParsedRecord<'a> {
     Record(RecordHeader, &'a [u8]),
     /// Zeros in place of a header: the end.
     Zeros,
@@ -247,7 +247,7 @@ pub enum ParsedRecord<'a> {
 }
 
 /// Parses the record at the start of `bytes`, without validating its checksum and hash.
-pub fn parse_record(bytes: &[u8]) -> ParsedRecord<'_> {
+pub(crate) fn parse_record(bytes: &[u8]) -> ParsedRecord<'_> {
     let Some(head) = bytes.get(..RECORD_HEADER_BYTES) else {
         return ParsedRecord::Short(RECORD_HEADER_BYTES);
     };
@@ -275,21 +275,21 @@ pub fn parse_record(bytes: &[u8]) -> ParsedRecord<'_> {
 }
 
 /// Computes the hash of the record at the start of `bytes`.
-pub fn expected_hash(bytes: &[u8], previous: &Hash, payload_digest: &Hash) -> Hash {
+pub(crate) fn expected_hash(bytes: &[u8], previous: &Hash, payload_digest: &Hash) -> Hash {
     chain(previous, &bytes[..CHAINED_BYTES], payload_digest)
 }
 
 /// Returns the hash field of the record at the start of `bytes`, even if the record is damaged.
-pub fn stored_hash(bytes: &[u8]) -> Option<Hash> {
+pub(crate) fn stored_hash(bytes: &[u8]) -> Option<Hash> {
     bytes.get(..RECORD_HEADER_BYTES).map(|head| hash_at(head, CHAINED_BYTES))
 }
 
 /// Returns the digest field of the segment header at the start of `bytes`, even if the header is damaged.
-pub fn stored_digest(bytes: &[u8]) -> Option<Hash> {
+pub(crate) fn stored_digest(bytes: &[u8]) -> Option<Hash> {
     bytes.get(..SEGMENT_FIXED_BYTES).map(|fixed| hash_at(fixed, DIGEST_AT))
 }
 
-pub fn checksum(digest: &Hash) -> u64 {
+pub(crate) fn checksum(digest: &Hash) -> u64 {
     u64_at(digest, 0)
 }
 

@@ -49,7 +49,7 @@ const FAST_SYNC: Duration = Duration::from_micros(400);
 const BUFFER_BYTES_KEPT: usize = 1024 * 1024;
 
 /// A queued record.
-pub struct PendingRecord {
+pub(crate) struct PendingRecord {
     /// Size in the buffer of its group.
     pub length: usize,
     pub kind: RecordKind,
@@ -60,7 +60,7 @@ pub struct PendingRecord {
 
 /// The records that the writer takes, writes and syncs at once.
 #[derive(Default)]
-pub struct Group {
+pub(crate) struct Group {
     /// The encoded records, concatenated.
     pub bytes: Vec<u8>,
     pub records: Vec<PendingRecord>,
@@ -82,7 +82,7 @@ impl Group {
     }
 }
 
-pub type Waiter = oneshot::Sender<Result<(), AuditError>>;
+pub(crate) type Waiter = oneshot::Sender<Result<(), AuditError>>;
 
 /// Future that resolves when a record is on disk or has failed. Dropping it does not withdraw the record.
 #[must_use = "a record counts when it is on disk: await this"]
@@ -114,7 +114,7 @@ impl Future for Durable {
 
 /// Counters since the start, for metrics, tests and benchmarks.
 #[derive(Debug, Default)]
-pub struct Counters {
+pub(crate) struct Counters {
     pub records: AtomicU64,
     pub bytes: AtomicU64,
     pub groups: AtomicU64,
@@ -124,7 +124,7 @@ pub struct Counters {
     pub segments: AtomicU64,
 }
 
-pub struct CommitQueue {
+pub(crate) struct CommitQueue {
     state: Mutex<State>,
     writer_wake: Condvar,
     /// Sequence of the last record on disk.
@@ -169,7 +169,7 @@ enum WriterState {
 
 /// The callers' side.
 impl CommitQueue {
-    pub fn new(last_sequence: u64, open_intents: u64, space: SpaceBudget) -> Self {
+    pub(crate) fn new(last_sequence: u64, open_intents: u64, space: SpaceBudget) -> Self {
         let state = State {
             group: Group::default(),
             last_sequence,
@@ -196,7 +196,7 @@ impl CommitQueue {
     }
 
     /// Appends a record without requesting a sync. Returns its sequence.
-    pub fn append(&self, kind: RecordKind, of: u64, record: &[u8]) -> Result<u64, AuditError> {
+    pub(crate) fn append(&self, kind: RecordKind, of: u64, record: &[u8]) -> Result<u64, AuditError> {
         let mut state = self.lock();
         let sequence = self.push(&mut state, kind, of, record)?;
         self.wake(state, false);
@@ -204,7 +204,7 @@ impl CommitQueue {
     }
 
     /// Appends a record and requests a sync.
-    pub fn append_durably(&self, kind: RecordKind, of: u64, record: &[u8]) -> Durable {
+    pub(crate) fn append_durably(&self, kind: RecordKind, of: u64, record: &[u8]) -> Durable {
         let mut state = self.lock();
         match self.push(&mut state, kind, of, record) {
             Err(error) => Durable::ready(Err(error)),
@@ -213,13 +213,13 @@ impl CommitQueue {
     }
 
     /// Whether a caller may be the only one.
-    pub fn is_quiet(&self) -> bool {
+    pub(crate) fn is_quiet(&self) -> bool {
         self.is_quiet.load(Ordering::Relaxed)
     }
 
     /// Appends a record and moves all that is queued into `group`, which the caller must commit and [complete](Self::complete).
     /// Where another one commits or waits, or a segment would begin, requests a sync as [`CommitQueue::append_durably`] does.
-    pub fn append_alone(
+    pub(crate) fn append_alone(
         &self,
         kind: RecordKind,
         of: u64,
@@ -240,7 +240,7 @@ impl CommitQueue {
     }
 
     /// Requests a sync of a record that was appended before.
-    pub fn durable(&self, sequence: u64) -> Durable {
+    pub(crate) fn durable(&self, sequence: u64) -> Durable {
         if self.durable.load(Ordering::Acquire) >= sequence {
             return Durable::ready(Ok(()));
         }
@@ -255,17 +255,17 @@ impl CommitQueue {
     }
 
     /// Records that are not on disk yet.
-    pub fn lag(&self) -> u64 {
+    pub(crate) fn lag(&self) -> u64 {
         self.last_sequence().saturating_sub(self.durable.load(Ordering::Acquire))
     }
 
-    pub fn last_sequence(&self) -> u64 {
+    pub(crate) fn last_sequence(&self) -> u64 {
         self.lock().last_sequence
     }
 
     /// Returns an error if an intent as large as the refused ones would not fit. Also requests a spare segment then:
     /// while no calls come, nothing else does.
-    pub fn takes_calls(&self) -> Result<(), AuditError> {
+    pub(crate) fn takes_calls(&self) -> Result<(), AuditError> {
         let mut state = self.lock();
         let (space, bytes) = (state.space, state.refused_bytes);
         let reserved = self.reserve(&mut state, SpaceClass::Intent, bytes);
@@ -274,7 +274,7 @@ impl CommitQueue {
     }
 
     /// Refuses further records; the writer ends after the queued ones.
-    pub fn close(&self) {
+    pub(crate) fn close(&self) {
         let mut state = self.lock();
         state.closing = true;
         state.refusal.get_or_insert(AuditError::Closed);
@@ -353,7 +353,7 @@ impl CommitQueue {
 impl CommitQueue {
     /// Waits for work and swaps it with `group`, whose content is dropped. Returns false when the log is closed and all
     /// records are written.
-    pub fn take(&self, group: &mut Group) -> bool {
+    pub(crate) fn take(&self, group: &mut Group) -> bool {
         group.clear();
         let mut state = self.lock();
         let mut flush_due = false;
@@ -416,7 +416,7 @@ impl CommitQueue {
     }
 
     /// Records that the log is on disk up to `durable_sequence`, and resolves the futures of the group.
-    pub fn complete(&self, durable_sequence: u64, group: &mut Group) {
+    pub(crate) fn complete(&self, durable_sequence: u64, group: &mut Group) {
         self.durable.store(durable_sequence, Ordering::Release);
         if group.sync {
             let mut state = self.lock();
@@ -439,7 +439,7 @@ impl CommitQueue {
     }
 
     /// Sets the size of the new spare segment, or the reason why there is none.
-    pub fn set_spare(&self, spare: Result<u64, Arc<str>>) {
+    pub(crate) fn set_spare(&self, spare: Result<u64, Arc<str>>) {
         let mut state = self.lock();
         match spare {
             Ok(bytes) => (state.space.spare_bytes, state.refused_bytes) = (Some(bytes), 0),
@@ -448,7 +448,7 @@ impl CommitQueue {
     }
 
     /// Stops the log: every current and later waiter gets the error.
-    pub fn fail(&self, error: &AuditError, waiters: &mut Vec<Waiter>) {
+    pub(crate) fn fail(&self, error: &AuditError, waiters: &mut Vec<Waiter>) {
         let mut state = self.lock();
         state.refusal = Some(error.clone());
         state.alone = false;

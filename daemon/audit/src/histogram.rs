@@ -12,7 +12,7 @@ const FIRST_BOUND: u64 = 16;
 pub const HISTOGRAM_BUCKETS: usize = BUCKETS + 1;
 
 /// The bucket of a value.
-pub fn bucket_of(value: u64) -> usize {
+pub(crate) fn bucket_of(value: u64) -> usize {
     let bits = u64::BITS - (value.saturating_sub(1) / FIRST_BOUND).leading_zeros();
     (bits.div_ceil(2) as usize).min(BUCKETS)
 }

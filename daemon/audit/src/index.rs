@@ -39,7 +39,7 @@ const BATCH_DELAY: Duration = Duration::from_millis(250);
 const BATCH_RECORDS: u64 = 4000;
 
 /// The running index.
-pub struct Index {
+pub(crate) struct Index {
     pub reading: SqlitePool,
     progress: Arc<IndexProgress>,
     reached: watch::Receiver<Reached>,
@@ -57,7 +57,7 @@ struct Reached {
 
 impl Index {
     /// Opens or creates the file and spawns the indexer thread.
-    pub async fn start(
+    pub(crate) async fn start(
         path: &Path,
         folder: Folder,
         progress: Arc<IndexProgress>,
@@ -92,7 +92,7 @@ impl Index {
     }
 
     /// Waits until every record up to `sequence` is indexed; these must be durable.
-    pub async fn catch_up(&self, sequence: u64) -> Result<(), AuditError> {
+    pub(crate) async fn catch_up(&self, sequence: u64) -> Result<(), AuditError> {
         if self.reached.borrow().sequence >= sequence {
             return Ok(());
         }
@@ -109,7 +109,7 @@ impl Index {
     }
 
     /// Waits until a record after `sequence` is indexed, without asking for it, and returns the last one.
-    pub async fn wait_beyond(&self, sequence: u64) -> Result<u64, AuditError> {
+    pub(crate) async fn wait_beyond(&self, sequence: u64) -> Result<u64, AuditError> {
         let mut reached = self.reached.clone();
         let waited = reached.wait_for(|reached| reached.sequence > sequence).await;
         waited.map(|reached| reached.sequence).map_err(|_| AuditError::Closed)
@@ -130,7 +130,7 @@ impl Drop for Index {
 ///
 /// Not every group wakes the indexer, since large batches cost a fraction of small ones: it is woken if it is idle, if a batch
 /// is full, or if a search waits. Without work it sleeps without a timer.
-pub struct IndexProgress {
+pub(crate) struct IndexProgress {
     state: Mutex<ProgressState>,
     indexer_wake: Condvar,
     /// Tells followers of the last durable record.
@@ -155,7 +155,7 @@ enum IndexerState {
 }
 
 impl IndexProgress {
-    pub fn new(durable: Anchor) -> Self {
+    pub(crate) fn new(durable: Anchor) -> Self {
         let state = ProgressState {
             durable,
             indexed_sequence: 0,
@@ -168,17 +168,17 @@ impl IndexProgress {
         Self { state: Mutex::new(state), indexer_wake: Condvar::new(), changes }
     }
 
-    pub fn durable(&self) -> Anchor {
+    pub(crate) fn durable(&self) -> Anchor {
         self.lock().durable
     }
 
     /// Receives the sequence of the last durable record.
-    pub fn changes(&self) -> watch::Receiver<u64> {
+    pub(crate) fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
     }
 
     /// Called by the writer when a group is on disk.
-    pub fn advance(&self, durable: Anchor) {
+    pub(crate) fn advance(&self, durable: Anchor) {
         let mut state = self.lock();
         state.durable = durable;
         let is_full = durable.sequence.saturating_sub(state.indexed_sequence) >= BATCH_RECORDS;
@@ -258,7 +258,7 @@ impl ProgressState {
     }
 }
 
-pub fn options(path: &Path) -> SqliteConnectOptions {
+pub(crate) fn options(path: &Path) -> SqliteConnectOptions {
     SqliteConnectOptions::new()
         .filename(path)
         .journal_mode(SqliteJournalMode::Wal)
@@ -268,7 +268,7 @@ pub fn options(path: &Path) -> SqliteConnectOptions {
 }
 
 /// Returns the last record that the index knows, of any version and log. It was durable when it was indexed.
-pub async fn last_indexed(path: &Path) -> Option<Anchor> {
+pub(crate) async fn last_indexed(path: &Path) -> Option<Anchor> {
     let mut connection = options(path).connect().await.ok()?;
     let loaded = load_position(&mut connection).await;
     let _ = connection.close().await;

@@ -19,7 +19,7 @@ use super::sql_number::integer;
 use super::usage::{RecordedUse, UsageSums};
 
 /// Rows of one transaction: more hardly lower the cost of a row, and a search waits for the batch before its own.
-pub const BATCH_ROWS: usize = 2000;
+pub(crate) const BATCH_ROWS: usize = 2000;
 const COLUMNS: [&str; 17] = [
     "sequence",
     "at_ms",
@@ -41,10 +41,10 @@ const COLUMNS: [&str; 17] = [
 ];
 
 /// Keys of the indexed intents without outcome, by sequence.
-pub type RunningIntents = HashMap<u64, RowKeys>;
+pub(crate) type RunningIntents = HashMap<u64, RowKeys>;
 
 #[derive(Default)]
-pub struct IndexBatch {
+pub(crate) struct IndexBatch {
     rows: Vec<NewRow>,
     /// Indexes in `rows` of the intents, by sequence.
     open_rows: HashMap<u64, usize>,
@@ -80,7 +80,7 @@ struct Close {
 }
 
 /// A call that began or ended in a batch.
-pub struct IndexedCall<'a> {
+pub(crate) struct IndexedCall<'a> {
     pub sequence: u64,
     pub keys: &'a RowKeys,
     pub status: Status,
@@ -136,19 +136,19 @@ struct AdminKeys<'a> {
 
 impl IndexBatch {
     /// A batch that ends with damaged records takes one more: the next start identifies the log by the last record.
-    pub fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         let ends_damaged = self.rows.last().is_some_and(|row| row.kind == Kind::Damaged);
         !ends_damaged && (self.rows.len() >= BATCH_ROWS || self.closes.len() >= BATCH_ROWS)
     }
 
     /// Adds a row for `records` unreadable records from `sequence` on, recorded before `before_ms`.
-    pub fn add_damaged(&mut self, sequence: u64, records: u64, before_ms: u64, position: LogPosition) {
+    pub(crate) fn add_damaged(&mut self, sequence: u64, records: u64, before_ms: u64, position: LogPosition) {
         let row = NewRow::new(sequence, before_ms, Kind::Damaged, RowKeys::default(), position);
         self.rows.push(NewRow { records: Some(records), ..row });
     }
 
     /// Begins a segment whose header lists `open_intents`. The outcome of any other running call was in a damaged record.
-    pub fn begin_segment(&mut self, running: &RunningIntents, open_intents: &[u64]) {
+    pub(crate) fn begin_segment(&mut self, running: &RunningIntents, open_intents: &[u64]) {
         let has_ended = |sequence: &u64| open_intents.binary_search(sequence).is_err();
         let running_here = self.rows.iter_mut().filter(|row| row.status == Some(Status::Running));
         for row in running_here.filter(|row| has_ended(&row.sequence)) {
@@ -162,7 +162,7 @@ impl IndexBatch {
     }
 
     /// Adds a record; fails if the payload does not match the kind.
-    pub fn add(
+    pub(crate) fn add(
         &mut self,
         running: &RunningIntents,
         header: &RecordHeader,
@@ -267,7 +267,7 @@ impl IndexBatch {
     }
 
     /// Writes the rows, in the caller's transaction, which also stores the position.
-    pub async fn store(
+    pub(crate) async fn store(
         &mut self,
         connection: &mut SqliteConnection,
         inserts: &InsertStatements,
@@ -328,7 +328,7 @@ impl IndexBatch {
     }
 
     /// The calls that began or ended in the batch: those of earlier batches, then its own.
-    pub fn calls<'a>(
+    pub(crate) fn calls<'a>(
         &'a self,
         running: &'a RunningIntents,
     ) -> impl DoubleEndedIterator<Item = IndexedCall<'a>> {
@@ -348,7 +348,7 @@ impl IndexBatch {
     }
 
     /// Updates the running calls after the commit.
-    pub fn update_running(&mut self, running: &mut RunningIntents) {
+    pub(crate) fn update_running(&mut self, running: &mut RunningIntents) {
         for close in &self.closes {
             running.remove(&close.of);
         }
@@ -358,7 +358,7 @@ impl IndexBatch {
     }
 
     /// Clears the batch and keeps its memory.
-    pub fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.rows.clear();
         self.open_rows.clear();
         self.closes.clear();
@@ -370,7 +370,7 @@ impl IndexBatch {
 /// The statements that insert rows, largest first: few, so that each is prepared once and cached, and none so large that
 /// its values need freshly mapped memory each time. `OR FAIL` spares SQLite a statement journal: a failed statement rolls
 /// back the whole transaction anyway.
-pub struct InsertStatements([(usize, Arc<str>); 3]);
+pub(crate) struct InsertStatements([(usize, Arc<str>); 3]);
 
 impl Default for InsertStatements {
     fn default() -> Self {

@@ -29,7 +29,7 @@ CREATE INDEX IF NOT EXISTS rows_of_acts ON rows (sequence) WHERE kind > 1;
 ";
 
 /// Whether the file has the tables of this version, perhaps by adding some. A file of another version is made anew.
-pub async fn bring_up_to_date(connection: &mut SqliteConnection) -> Result<bool, sqlx::Error> {
+pub(crate) async fn bring_up_to_date(connection: &mut SqliteConnection) -> Result<bool, sqlx::Error> {
     let version: i64 = sqlx::query_scalar("PRAGMA user_version").fetch_one(&mut *connection).await?;
     if version == WITHOUT_RATES {
         // A rebuild would lose the sums of records that retention has cut.
@@ -43,7 +43,7 @@ pub async fn bring_up_to_date(connection: &mut SqliteConnection) -> Result<bool,
 }
 
 /// Makes empty tables in place of those that are there.
-pub async fn create(connection: &mut SqliteConnection) -> Result<(), sqlx::Error> {
+pub(crate) async fn create(connection: &mut SqliteConnection) -> Result<(), sqlx::Error> {
     let mut transaction = connection.begin().await?;
     for table in ["position", "rows", "spans", "usage", "rates"] {
         let drop = AssertSqlSafe(format!("DROP TABLE IF EXISTS {table}"));

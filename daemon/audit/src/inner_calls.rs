@@ -6,7 +6,7 @@ pub fn inner_id(outer: &str, number: u64) -> String {
 }
 
 /// The range of the ids of calls that a script made: the first one, and the first after them.
-pub fn inner_ids(outer: &str) -> (String, String) {
+pub(crate) fn inner_ids(outer: &str) -> (String, String) {
     (format!("{outer} #"), format!("{outer} $"))
 }
 

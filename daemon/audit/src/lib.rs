@@ -8,6 +8,8 @@
 //! the first failed write ([`AuditError::Failed`]). Searches use an SQLite index that lags behind the log (`index.rs`).
 //! `recover.rs` describes crash recovery, `verify.rs` and `anchor.rs` what `verify` detects.
 
+#![deny(unreachable_pub)]
+
 // Reading the log as a whole.
 mod export;
 mod proof;

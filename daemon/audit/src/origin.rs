@@ -20,7 +20,7 @@ use super::folder::{Folder, create_private, remove_if_there};
 use super::record::{AdminRecord, Anchor, LostRecords, NotedRestore, RestoredFrom, Sha256};
 
 /// Action of the record of a restore.
-pub const RESTORED_ACTION: &str = "audit.restored";
+pub(crate) const RESTORED_ACTION: &str = "audit.restored";
 
 const ORIGIN: &str = "origin";
 const RESTORED: &str = "restored";
@@ -44,14 +44,14 @@ struct Sealed {
 }
 
 /// Whether the folder is a copy of another one. A folder of an earlier version has no `origin`, and counts as none.
-pub fn is_copy(folder: &Folder, sealer: &Sealer) -> io::Result<bool> {
+pub(crate) fn is_copy(folder: &Folder, sealer: &Sealer) -> io::Result<bool> {
     let origin: Option<Origin> = read(&folder.origin(), ORIGIN, sealer)?;
     Ok(origin.is_some() && origin != Some(Origin::of(folder)?))
 }
 
 /// Marks the folder as the one that is written to from now on. Called when its losses are recorded: after a kill in between, the
 /// next start has to explain them, too.
-pub fn mark_origin(folder: &Folder, sealer: &Sealer) {
+pub(crate) fn mark_origin(folder: &Folder, sealer: &Sealer) {
     let marked = Origin::of(folder).and_then(|here| {
         let is_marked = read(&folder.origin(), ORIGIN, sealer)?.as_ref() == Some(&here);
         if is_marked { Ok(()) } else { write(&folder.origin(), ORIGIN, sealer, &here) }
@@ -63,7 +63,7 @@ pub fn mark_origin(folder: &Folder, sealer: &Sealer) {
 }
 
 /// Tells that acknowledged records are missing, and what to do.
-pub fn report_loss(lost: &LostRecords, copied: bool) {
+pub(crate) fn report_loss(lost: &LostRecords, copied: bool) {
     let LostRecords { after_sequence, acknowledged_sequence, .. } = lost;
     if copied {
         return tracing::warn!(
@@ -82,7 +82,7 @@ pub fn report_loss(lost: &LostRecords, copied: bool) {
 }
 
 /// Reads the backup that the folder was restored from, if this is the first start since. `last` is the last record.
-pub fn restored_from(
+pub(crate) fn restored_from(
     folder: &Folder,
     sealer: &Sealer,
     last: &Anchor,
@@ -104,18 +104,18 @@ pub fn restored_from(
 }
 
 /// Removes the file of a restore, whose record is on disk.
-pub fn forget_restore(folder: &Folder) -> io::Result<()> {
+pub(crate) fn forget_restore(folder: &Folder) -> io::Result<()> {
     remove_if_there(&folder.restored_file())?;
     folder.sync()
 }
 
 /// The content of the file of a restore.
-pub fn restored_text(sealer: &Sealer, from: &RestoredFrom) -> io::Result<Vec<u8>> {
+pub(crate) fn restored_text(sealer: &Sealer, from: &RestoredFrom) -> io::Result<Vec<u8>> {
     seal(RESTORED, sealer, from)
 }
 
 /// The record of a restore.
-pub fn restored_record(from: &RestoredFrom) -> AdminRecord<'static> {
+pub(crate) fn restored_record(from: &RestoredFrom) -> AdminRecord<'static> {
     AdminRecord {
         organization: None,
         principal: "toolgate".into(),
@@ -129,7 +129,7 @@ pub fn restored_record(from: &RestoredFrom) -> AdminRecord<'static> {
 }
 
 /// Reads the record of a restore; none if the payload is that of another act.
-pub fn noted_restore(sequence: u64, at_ms: u64, payload: &[u8]) -> Option<NotedRestore> {
+pub(crate) fn noted_restore(sequence: u64, at_ms: u64, payload: &[u8]) -> Option<NotedRestore> {
     #[derive(Deserialize)]
     struct RestoreRecord {
         action: String,

@@ -25,7 +25,7 @@ pub struct CallRecord {
 }
 
 /// Returns the records of the rows that match, in their order. Damaged ones are left out.
-pub async fn records(
+pub(crate) async fn records(
     reading: &SqlitePool,
     content: &LogContent,
     query: &Query,

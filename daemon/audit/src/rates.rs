@@ -254,7 +254,7 @@ impl ListedTools {
 
 impl RateBatch {
     /// Adds the outcome of a call.
-    pub fn add(
+    pub(crate) fn add(
         &mut self,
         keys: &RowKeys,
         ended_ms: u64,
@@ -271,7 +271,7 @@ impl RateBatch {
     }
 
     /// Adds refusals that one record stands for, beside the one of its outcome.
-    pub fn add_refusals(&mut self, keys: &RowKeys, at_ms: u64, more: u64) {
+    pub(crate) fn add_refusals(&mut self, keys: &RowKeys, at_ms: u64, more: u64) {
         if let Some(ToolSums { sums, .. }) = self.sums_of(keys, at_ms) {
             sums.calls = sums.calls.saturating_add(more);
             sums.refused = sums.refused.saturating_add(more);
@@ -279,7 +279,7 @@ impl RateBatch {
     }
 
     /// Forgets the rows of an organization that was deleted by the record `sequence`. Its calls stay in the sums of the platform.
-    pub fn delete(&mut self, organization: &Arc<str>, sequence: u64) {
+    pub(crate) fn delete(&mut self, organization: &Arc<str>, sequence: u64) {
         let all = Arc::<str>::from(ALL);
         let of_it: Vec<_> = self.sums.extract_if(|key, _| key.organization == *organization).collect();
         for (key, ToolSums { sums, .. }) in of_it {
@@ -291,14 +291,14 @@ impl RateBatch {
     }
 
     /// Whether the organization was deleted since the record `sequence`.
-    pub fn is_deleted_since(&self, organization: Option<&Arc<str>>, sequence: u64) -> bool {
+    pub(crate) fn is_deleted_since(&self, organization: Option<&Arc<str>>, sequence: u64) -> bool {
         organization
             .and_then(|organization| self.deleted_at.get(organization))
             .is_some_and(|at| sequence < *at)
     }
 
     /// Forgets the deletions before which no call of `running`, by its sequence, began.
-    pub fn forget_deletions<'a>(&mut self, running: impl Iterator<Item = &'a u64>) {
+    pub(crate) fn forget_deletions<'a>(&mut self, running: impl Iterator<Item = &'a u64>) {
         if self.deleted_at.is_empty() {
             return;
         }
@@ -311,13 +311,13 @@ impl RateBatch {
         Some(self.sums.entry(Key { start: at_ms / MINUTE_MS, organization, tool }).or_default())
     }
 
-    pub fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.sums.clear();
         self.deleted.clear();
     }
 
     /// Writes the sums of each span, in the caller's transaction.
-    pub async fn store(&mut self, connection: &mut SqliteConnection) -> Result<(), sqlx::Error> {
+    pub(crate) async fn store(&mut self, connection: &mut SqliteConnection) -> Result<(), sqlx::Error> {
         let now = now_ms();
         for organization in &self.deleted {
             sqlx::query("DELETE FROM rates WHERE organization = $1")

@@ -20,14 +20,14 @@ const CHUNK_BYTES: usize = 256 * 1024;
 
 /// Expected sequence and previous hash of the next record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ChainLink {
+pub(crate) struct ChainLink {
     pub hash: Hash,
     pub sequence: u64,
 }
 
 /// Result of [`Reader::next`].
 #[derive(Debug)]
-pub enum Step<'a> {
+pub(crate) enum Step<'a> {
     Record {
         offset: u64,
         header: RecordHeader,
@@ -39,7 +39,7 @@ pub enum Step<'a> {
     Bad(String),
 }
 
-pub struct Reader {
+pub(crate) struct Reader {
     file: File,
     /// Bytes of the file from `offset - start` on.
     buffer: Vec<u8>,
@@ -50,35 +50,35 @@ pub struct Reader {
 }
 
 impl Reader {
-    pub fn open(folder: &Folder, segment: u64) -> io::Result<Self> {
+    pub(crate) fn open(folder: &Folder, segment: u64) -> io::Result<Self> {
         let file = File::open(folder.segment(segment))?;
         let limit = file.metadata()?.len();
         Ok(Self { file, buffer: Vec::new(), start: 0, offset: 0, limit, checks: true })
     }
 
     /// Reads no further than this offset.
-    pub fn with_limit(mut self, offset: u64) -> Self {
+    pub(crate) fn with_limit(mut self, offset: u64) -> Self {
         self.limit = self.limit.min(offset);
         self
     }
 
     /// Skips checksums and hashes, to read records that this process wrote a moment ago.
-    pub fn without_checks(mut self) -> Self {
+    pub(crate) fn without_checks(mut self) -> Self {
         self.checks = false;
         self
     }
 
-    pub fn at(mut self, offset: u64) -> Self {
+    pub(crate) fn at(mut self, offset: u64) -> Self {
         (self.buffer, self.start, self.offset) = (Vec::new(), 0, offset);
         self
     }
 
-    pub fn offset(&self) -> u64 {
+    pub(crate) fn offset(&self) -> u64 {
         self.offset
     }
 
     /// Reads the header of the segment and moves to its first record.
-    pub fn header(&mut self) -> io::Result<Result<(SegmentHeader, Hash), HeaderError>> {
+    pub(crate) fn header(&mut self) -> io::Result<Result<(SegmentHeader, Hash), HeaderError>> {
         let mut wanted = CHUNK_BYTES;
         loop {
             let is_filled = self.fill(wanted)?;
@@ -94,7 +94,7 @@ impl Reader {
     }
 
     /// Reads the next record if it follows `link`, and updates `link` for the one after it.
-    pub fn next(&mut self, link: &mut ChainLink) -> io::Result<Step<'_>> {
+    pub(crate) fn next(&mut self, link: &mut ChainLink) -> io::Result<Step<'_>> {
         let mut wanted = RECORD_HEADER_BYTES;
         loop {
             let is_filled = self.fill(wanted)?;
@@ -186,12 +186,12 @@ fn validate_sequence(header: &RecordHeader, link: &ChainLink) -> Result<(), Stri
 }
 
 /// Reads one record by its position and validates its checksum alone.
-pub fn read_one(folder: &Folder, position: LogPosition) -> io::Result<(RecordHeader, Vec<u8>)> {
+pub(crate) fn read_one(folder: &Folder, position: LogPosition) -> io::Result<(RecordHeader, Vec<u8>)> {
     read_from(&File::open(folder.segment(position.segment))?, position.offset)
 }
 
 /// Like [`read_one`], from an open file.
-pub fn read_from(file: &File, offset: u64) -> io::Result<(RecordHeader, Vec<u8>)> {
+pub(crate) fn read_from(file: &File, offset: u64) -> io::Result<(RecordHeader, Vec<u8>)> {
     let mut bytes = vec![0; 4096];
     loop {
         let count = read_up_to(file, &mut bytes, offset)?;
@@ -208,7 +208,7 @@ pub fn read_from(file: &File, offset: u64) -> io::Result<(RecordHeader, Vec<u8>)
     }
 }
 
-pub fn read_up_to(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<usize> {
+pub(crate) fn read_up_to(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<usize> {
     let mut filled = 0;
     while filled < bytes.len() {
         match file.read_at(&mut bytes[filled..], offset + filled as u64) {
@@ -222,7 +222,7 @@ pub fn read_up_to(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<usiz
 }
 
 /// The next valid record after a damaged one, for the indexer; recovery and `verify` stop at damage.
-pub struct ResyncPoint {
+pub(crate) struct ResyncPoint {
     /// The anchor before that record, as if the chain had been read up to it.
     pub from: Anchor,
     /// The skipped records were recorded before this time.
@@ -237,7 +237,7 @@ pub struct ResyncPoint {
 /// alone may have changed, or in a record that cannot be validated. So a changed payload costs one record, and so does a changed
 /// header that still has its hash. A segment is valid if its header is intact and names the segment; a segment under another
 /// name and a segment whose records were read already are skipped. If no record is valid, reading continues at `durable`.
-pub fn resync(folder: &Folder, bad: Anchor, durable: Anchor) -> io::Result<ResyncPoint> {
+pub(crate) fn resync(folder: &Folder, bad: Anchor, durable: Anchor) -> io::Result<ResyncPoint> {
     let mut search = ResyncSearch { bad, durable, hashes: HashMap::from([(bad.sequence + 1, bad.hash.0)]) };
     for segment in bad.segment..=durable.segment {
         let from = if segment == bad.segment { bad.offset } else { 0 };

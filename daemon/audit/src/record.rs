@@ -8,14 +8,15 @@ use ring::digest;
 use serde::{Deserialize, Serialize};
 
 pub use toolgate_api::audit::{
-    AdminRecord, Anchor, AnchorSource, CallIntent, CallOutcome, Corruption, DamagedRange, EffectRecord, Kind,
-    LostRecords, NotedRecovery, NotedRestore, Order, OutputStamp, PluginStamp, Reason, Recovery,
-    RestoredFrom, Row, Sha256, Status, TornEnd, Usage, Verdict, VerifyReport,
+    AdminRecord, Anchor, AnchorSource, CallIntent, CallOutcome, Corruption, EffectRecord, Kind,
+    NotedRecovery, NotedRestore, Order, OutputStamp, PluginStamp, Reason, Recovery, RestoredFrom, Row,
+    Sha256, Status, Usage, Verdict, VerifyReport,
 };
+pub(crate) use toolgate_api::audit::{DamagedRange, LostRecords, TornEnd};
 pub use toolgate_api::call::Executed;
 
 /// Limit of an effect's detail, so that a plugin that is denied a thousand long paths cannot fill the log.
-pub const EFFECT_DETAIL_BYTES: usize = 1024;
+pub(crate) const EFFECT_DETAIL_BYTES: usize = 1024;
 /// Limit of an effect's name.
 pub(super) const EFFECT_NAME_BYTES: usize = 64;
 /// Limit of an `error_type`, longer than any in use, since an outcome must fit into its reserved space.

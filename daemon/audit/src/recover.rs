@@ -32,7 +32,7 @@ use super::retention;
 use super::segment::{CurrentSegment, SpareSegment, begin_segment};
 
 /// The recovered log, ready for writing.
-pub struct Recovered {
+pub(crate) struct Recovered {
     pub current: CurrentSegment,
     /// Free bytes of the current segment.
     pub left_bytes: u64,
@@ -48,7 +48,7 @@ pub struct Recovered {
 }
 
 impl Recovered {
-    pub fn anchor(&self) -> Anchor {
+    pub(crate) fn anchor(&self) -> Anchor {
         self.current.anchor(self.last_sequence, self.last_record_hash)
     }
 }
@@ -67,7 +67,7 @@ pub fn recover_folder(
 }
 
 /// Reads the newest segment and cuts a torn end, or begins a new log. The folder must be locked.
-pub fn recover(folder: &Folder, sealer: Sealer, segment_bytes: u64) -> Result<Recovered, StartError> {
+pub(crate) fn recover(folder: &Folder, sealer: Sealer, segment_bytes: u64) -> Result<Recovered, StartError> {
     let anchor = sealer.read(folder)?;
     let cut = sealer.read_cut(folder)?;
     if let Some(cut) = &cut {
@@ -136,7 +136,7 @@ fn check_unacknowledged(folder: &Folder, segment: u64, anchor: Option<&Anchor>) 
 }
 
 /// Returns the records missing after `last_sequence`, if a later one is known.
-pub fn lost_records(known: Option<&Anchor>, last_sequence: u64) -> Option<LostRecords> {
+pub(crate) fn lost_records(known: Option<&Anchor>, last_sequence: u64) -> Option<LostRecords> {
     let anchor = known.filter(|anchor| anchor.sequence > last_sequence)?;
     Some(LostRecords {
         after_sequence: last_sequence,
@@ -341,7 +341,7 @@ fn read_tail(file: &File, offset: u64, sequence: u64) -> io::Result<Tail> {
 }
 
 /// Returns the end of the last byte after `from` that is not zero, or `from`.
-pub fn last_data(file: &File, from: u64) -> io::Result<u64> {
+pub(crate) fn last_data(file: &File, from: u64) -> io::Result<u64> {
     let mut chunk = vec![0; 256 * 1024];
     let mut end = from;
     for range in written_ranges(file, from)? {

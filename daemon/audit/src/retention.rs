@@ -25,7 +25,7 @@ use super::sql_number::integer;
 use super::{Audit, blocking, unreadable};
 
 /// Action of the record of a cut.
-pub const CUT_ACTION: &str = "audit.cut";
+pub(crate) const CUT_ACTION: &str = "audit.cut";
 
 /// Segments that always stay: the current one and the one before it.
 const SEGMENTS_KEPT: u64 = 2;
@@ -99,7 +99,7 @@ impl Audit {
 
 /// Details of the record of a cut.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CutDetails {
+pub(crate) struct CutDetails {
     /// Number of the first segment that was removed.
     pub first_segment: u64,
     /// Number of the last one.
@@ -116,12 +116,12 @@ pub struct CutDetails {
 
 impl CutDetails {
     /// Position before the first remaining segment.
-    pub fn anchor(&self) -> Anchor {
+    pub(crate) fn anchor(&self) -> Anchor {
         Anchor { sequence: self.last_sequence, segment: self.last_segment, offset: 0, hash: self.last_hash }
     }
 
     /// Whether the record with this payload is that of the cut at `anchor`.
-    pub fn is_recorded_in(payload: &[u8], anchor: &Anchor) -> bool {
+    pub(crate) fn is_recorded_in(payload: &[u8], anchor: &Anchor) -> bool {
         #[derive(Deserialize)]
         struct CutRecord {
             action: String,
@@ -137,7 +137,7 @@ impl CutDetails {
 
 /// Decides what is cut now: the longest run of old segments that a rule names. `durable` is the last durable record, `before` the
 /// cut before.
-pub fn plan(
+pub(crate) fn plan(
     folder: &Folder,
     retention: Retention,
     durable: Anchor,
@@ -185,7 +185,7 @@ pub fn plan(
 }
 
 /// Removes the segments up to `last`, oldest first, so that a crash leaves no gap.
-pub fn remove_segments(folder: &Folder, last: u64) -> io::Result<()> {
+pub(crate) fn remove_segments(folder: &Folder, last: u64) -> io::Result<()> {
     let segments = folder.segments()?;
     let mut removed = segments.iter().take_while(|segment| **segment <= last).peekable();
     if removed.peek().is_none() {

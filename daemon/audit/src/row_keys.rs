@@ -13,19 +13,19 @@ use super::record::{AdminRecord, CallIntent};
 pub const ORGANIZATION_DELETE: &str = "organization.delete";
 
 /// Organization or tool of a row that sums all of them.
-pub const ALL: &str = "";
+pub(crate) const ALL: &str = "";
 
 macro_rules! row_keys {
     ($($column:ident)+) => {
         /// The columns that searches filter by, which an effect takes from its call.
         #[derive(Clone, Debug, Default, PartialEq, Eq)]
-        pub struct RowKeys {
-            $(pub $column: Option<Arc<str>>,)+
+        pub(crate) struct RowKeys {
+            $(pub(crate) $column: Option<Arc<str>>,)+
         }
 
         impl RowKeys {
             /// The columns of a row.
-            pub fn from_row(row: &SqliteRow) -> Self {
+            pub(crate) fn from_row(row: &SqliteRow) -> Self {
                 let text = |column: &str| row.get::<Option<&str>, _>(column).map(Arc::from);
                 Self { $($column: text(stringify!($column)),)+ }
             }
@@ -68,22 +68,22 @@ impl From<&AdminRecord<'_>> for RowKeys {
 
 impl RowKeys {
     /// Organization, agent and tool of a call.
-    pub fn of_call(&self) -> Option<(Arc<str>, Arc<str>, Arc<str>)> {
+    pub(crate) fn of_call(&self) -> Option<(Arc<str>, Arc<str>, Arc<str>)> {
         Some((self.organization.clone()?, self.agent.clone()?, self.tool.clone()?))
     }
 
     /// Keys of the same call that name no organization.
-    pub fn of_platform(&self) -> Self {
+    pub(crate) fn of_platform(&self) -> Self {
         Self { organization: Some(ALL.into()), ..self.clone() }
     }
 
     /// The organization that an act deletes.
-    pub fn deleted_organization(&self) -> Option<&Arc<str>> {
+    pub(crate) fn deleted_organization(&self) -> Option<&Arc<str>> {
         self.organization.as_ref().filter(|_| self.action.as_deref() == Some(ORGANIZATION_DELETE))
     }
 
     /// Whether they fit a query, but for its outcome, kind and times.
-    pub fn fit(&self, query: &Query) -> bool {
+    pub(crate) fn fit(&self, query: &Query) -> bool {
         self.columns_fit(query)
             && query.parent.as_deref().is_none_or(|parent| {
                 let (first, after) = inner_ids(parent);
@@ -92,7 +92,7 @@ impl RowKeys {
     }
 
     /// The user of the call.
-    pub fn user(&self) -> Option<&Arc<str>> {
+    pub(crate) fn user(&self) -> Option<&Arc<str>> {
         self.user.as_ref()
     }
 }

@@ -69,7 +69,7 @@ pub(super) const UNREADABLE: &str = "records that could not be read when the ind
 
 /// The segments, and the keys of the data in them.
 #[derive(Clone)]
-pub struct LogContent {
+pub(crate) struct LogContent {
     pub folder: Folder,
     pub keys: Option<DataKeys>,
 }
@@ -101,7 +101,11 @@ fn require(matches: bool) -> Result<(), ReadError> {
     if matches { Ok(()) } else { Err(ReadError::Damaged("another record is there")) }
 }
 
-pub async fn search(reading: &SqlitePool, content: &LogContent, query: &Query) -> Result<Page, AuditError> {
+pub(crate) async fn search(
+    reading: &SqlitePool,
+    content: &LogContent,
+    query: &Query,
+) -> Result<Page, AuditError> {
     search_within(reading, content, query, SEARCHED_ROWS).await
 }
 
@@ -175,7 +179,7 @@ fn page_rows(query: &Query) -> u32 {
 
 /// Returns the newest call of this id in this session; else a damaged range recorded since the session began, which may have
 /// contained it.
-pub async fn lookup(
+pub(crate) async fn lookup(
     reading: &SqlitePool,
     content: &LogContent,
     session: &str,
@@ -216,7 +220,7 @@ impl EarlierCalls {
     }
 }
 
-pub async fn earlier_calls(
+pub(crate) async fn earlier_calls(
     reading: &SqlitePool,
     session: &str,
     begun_ms: u64,

@@ -15,7 +15,7 @@ use super::record::{Anchor, Sha256};
 const ZERO_CHUNK_BYTES: u64 = 512 * 1024;
 
 /// The segment that is being written.
-pub struct CurrentSegment {
+pub(crate) struct CurrentSegment {
     pub file: File,
     pub number: u64,
     /// Offset of the next record.
@@ -30,7 +30,7 @@ impl CurrentSegment {
     /// Writes zeros ahead of the records. Overwriting written blocks is cheap to sync; the first write into an allocated block
     /// also changes the extents of the file, which takes a commit of the file system's journal (measured: a third of the
     /// sync). Only for the first segment after a start: [`SegmentPreallocator`] zeroes the later ones.
-    pub fn zero_ahead(&mut self, segment_bytes: u64) -> io::Result<()> {
+    pub(crate) fn zero_ahead(&mut self, segment_bytes: u64) -> io::Result<()> {
         if self.end + ZERO_CHUNK_BYTES / 2 <= self.zeroed || self.zeroed >= segment_bytes {
             return Ok(());
         }
@@ -40,13 +40,13 @@ impl CurrentSegment {
     }
 
     /// The last record of the log, whose sequence and hash are these.
-    pub fn anchor(&self, sequence: u64, hash: Hash) -> Anchor {
+    pub(crate) fn anchor(&self, sequence: u64, hash: Hash) -> Anchor {
         Anchor { sequence, segment: self.number, offset: self.end, hash: Sha256(hash) }
     }
 }
 
 /// Writes a header into the spare and renames it to its segment name. On return, both are on disk.
-pub fn begin_segment(
+pub(crate) fn begin_segment(
     folder: &Folder,
     spare: SpareSegment,
     segment: u64,
@@ -66,7 +66,7 @@ pub fn begin_segment(
 }
 
 /// The next segment, with its space allocated.
-pub struct SpareSegment {
+pub(crate) struct SpareSegment {
     pub file: File,
     /// Zeroed and synced up to here.
     pub zeroed: u64,
@@ -74,7 +74,7 @@ pub struct SpareSegment {
 }
 
 impl SpareSegment {
-    pub fn new(file: File, bytes: u64) -> Self {
+    pub(crate) fn new(file: File, bytes: u64) -> Self {
         Self { file, zeroed: 0, bytes }
     }
 
@@ -94,7 +94,7 @@ impl SpareSegment {
 /// every call waited for it. Zeros in another file cost the syncs of the current one almost nothing.
 ///
 /// Either this struct or the thread owns the spare, never both, so that no zeros overwrite a record.
-pub struct SegmentPreallocator {
+pub(crate) struct SegmentPreallocator {
     shared: Arc<PreallocatorShared>,
     thread: Option<JoinHandle<()>>,
     /// Size of the current segment below which the thread need not be woken.
@@ -125,25 +125,25 @@ enum SpareState {
 }
 
 impl SegmentPreallocator {
-    pub fn spawn() -> io::Result<Self> {
+    pub(crate) fn spawn() -> io::Result<Self> {
         let shared = Arc::<PreallocatorShared>::default();
         let run = Arc::clone(&shared);
         let thread = std::thread::Builder::new().name("audit-ahead".into()).spawn(move || run.run())?;
         Ok(Self { shared, thread: Some(thread), wake_at_bytes: 0 })
     }
 
-    pub fn has_spare(&self) -> bool {
+    pub(crate) fn has_spare(&self) -> bool {
         !matches!(self.shared.lock().spare, SpareState::Absent)
     }
 
-    pub fn put(&mut self, spare: SpareSegment) {
+    pub(crate) fn put(&mut self, spare: SpareSegment) {
         let mut state = self.shared.lock();
         state.spare = SpareState::Ready(spare);
         (state.target_bytes, self.wake_at_bytes) = (0, 0);
     }
 
     /// Requests zeros up to one chunk beyond the size of the current segment.
-    pub fn zero_beyond(&mut self, current_bytes: u64) {
+    pub(crate) fn zero_beyond(&mut self, current_bytes: u64) {
         if current_bytes < self.wake_at_bytes {
             return;
         }
@@ -153,7 +153,7 @@ impl SegmentPreallocator {
     }
 
     /// Takes the spare, as far as it is zeroed. Waits for the current chunk.
-    pub fn take(&mut self) -> Option<SpareSegment> {
+    pub(crate) fn take(&mut self) -> Option<SpareSegment> {
         let state = self.shared.lock();
         let is_zeroing = |state: &mut PreallocatorState| matches!(state.spare, SpareState::Zeroing);
         let mut state =

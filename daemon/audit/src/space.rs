@@ -3,7 +3,7 @@
 use super::format::{RecordKind, SegmentHeader};
 
 /// Limit of an outcome record, with every number at its longest.
-pub const CLOSE_BYTES_MAX: u64 = 1024;
+pub(crate) const CLOSE_BYTES_MAX: u64 = 1024;
 
 /// The allocated space that is left: the rest of the current segment and one spare. Pure arithmetic.
 ///
@@ -12,7 +12,7 @@ pub const CLOSE_BYTES_MAX: u64 = 1024;
 /// still fit and the reserve is untouched. Effects may use half of the reserve, administrative acts all of it (an operator
 /// must be able to free space), outcomes everything.
 #[derive(Clone, Copy, Debug)]
-pub struct SpaceBudget {
+pub(crate) struct SpaceBudget {
     /// Free bytes of the segment that the next record goes to.
     pub left_bytes: u64,
     /// Size of the spare segment, if it is allocated.
@@ -22,7 +22,7 @@ pub struct SpaceBudget {
 
 /// Class of a record, which decides how much of the space it may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SpaceClass {
+pub(crate) enum SpaceClass {
     Intent,
     Effect,
     AdminIntent,
@@ -44,14 +44,14 @@ impl From<RecordKind> for SpaceClass {
 
 /// Reserved space of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Placement {
+pub(crate) struct Placement {
     /// The record is the first one of the spare segment.
     pub begins_segment: bool,
 }
 
 impl SpaceBudget {
     /// Reserves `bytes` for a record; `None` leaves the budget unchanged.
-    pub fn reserve(&mut self, class: SpaceClass, bytes: u64, open_intents: u64) -> Option<Placement> {
+    pub(crate) fn reserve(&mut self, class: SpaceClass, bytes: u64, open_intents: u64) -> Option<Placement> {
         let mut after = *self;
         let begins_segment = bytes > after.left_bytes;
         if begins_segment {

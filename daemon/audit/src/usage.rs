@@ -75,7 +75,7 @@ pub struct UsageQuery {
 
 impl UsageSums {
     /// Adds the outcome of a call that ran. The record of the client's part of a call has no usage.
-    pub fn add(&mut self, keys: &RowKeys, ended_ms: u64, used: RecordedUse, is_ok: bool) {
+    pub(crate) fn add(&mut self, keys: &RowKeys, ended_ms: u64, used: RecordedUse, is_ok: bool) {
         let Some((organization, agent, tool)) = keys.of_call().filter(|_| used.duration_us > 0) else {
             return;
         };
@@ -92,11 +92,11 @@ impl UsageSums {
         add(&mut sums.used.cost, cost);
     }
 
-    pub fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.0.clear();
     }
 
-    pub async fn store(&self, connection: &mut SqliteConnection) -> Result<(), sqlx::Error> {
+    pub(crate) async fn store(&self, connection: &mut SqliteConnection) -> Result<(), sqlx::Error> {
         for (key, Sums { calls, failed, used }) in &self.0 {
             sqlx::query(
                 "INSERT INTO usage VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) ON CONFLICT DO UPDATE SET \

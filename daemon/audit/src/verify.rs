@@ -39,7 +39,7 @@ pub fn verify_folder(dir: &std::path::Path, key: Option<&[u8; 32]>) -> Result<Ve
 }
 
 /// Verifies the log of this daemon, up to its last durable record.
-pub fn verify_live(folder: &Folder, durable: Anchor, cut: Option<Anchor>) -> io::Result<VerifyReport> {
+pub(crate) fn verify_live(folder: &Folder, durable: Anchor, cut: Option<Anchor>) -> io::Result<VerifyReport> {
     verify(folder, (Some(durable), AnchorSource::Daemon), cut, durable.offset)
 }
 

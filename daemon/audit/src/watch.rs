@@ -23,7 +23,7 @@ const COUNTED_CALLS_MAX: u64 = 10_000;
 
 /// The watches that the indexer notes calls for.
 #[derive(Default)]
-pub struct WatchList(Mutex<ListedWatches>);
+pub(crate) struct WatchList(Mutex<ListedWatches>);
 
 #[derive(Default)]
 struct ListedWatches {
@@ -69,7 +69,7 @@ pub struct NewCalls {
 
 impl WatchList {
     /// Watches the calls that match by organization, agent, tool and the like, from the last indexed record on.
-    pub fn watch(&self, query: &Query, limit: usize) -> CallWatch {
+    pub(crate) fn watch(&self, query: &Query, limit: usize) -> CallWatch {
         let mut list = lock(&self.0);
         let noted = NotedCalls { since: list.reached, reached: list.reached, ..NotedCalls::default() };
         let (query, wake) = (query.clone(), Notify::new());
@@ -80,12 +80,12 @@ impl WatchList {
     }
 
     /// Begins after the records that were indexed before.
-    pub fn begin(&self, reached: u64) {
+    pub(crate) fn begin(&self, reached: u64) {
         lock(&self.0).reached = reached;
     }
 
     /// Notes the calls of a batch that was committed, up to the record `reached`.
-    pub fn note(&self, batch: &IndexBatch, running: &RunningIntents, reached: u64) {
+    pub(crate) fn note(&self, batch: &IndexBatch, running: &RunningIntents, reached: u64) {
         let mut list = lock(&self.0);
         list.reached = reached;
         for watch in list.watches.iter().filter_map(Weak::upgrade) {
@@ -146,7 +146,7 @@ impl CallWatch {
 }
 
 /// Returns the calls that were noted, and forgets them.
-pub async fn new_calls(
+pub(crate) async fn new_calls(
     reading: &SqlitePool,
     content: &LogContent,
     watch: &CallWatch,
@@ -164,7 +164,11 @@ pub async fn new_calls(
 }
 
 /// Counts the calls that match and began after a record, up to [`COUNTED_CALLS_MAX`].
-pub async fn count_after(reading: &SqlitePool, query: &Query, sequence: u64) -> Result<u64, AuditError> {
+pub(crate) async fn count_after(
+    reading: &SqlitePool,
+    query: &Query,
+    sequence: u64,
+) -> Result<u64, AuditError> {
     let reached = sqlx::query_scalar("SELECT sequence FROM position").fetch_optional(reading).await?;
     let first = sequence.max(reached.map_or(0, natural).saturating_sub(COUNTED_RECORDS_MAX));
     let mut sql = QueryBuilder::<Sqlite>::new("SELECT COUNT(*) FROM (SELECT sequence FROM rows");

@@ -23,7 +23,7 @@ use super::index::IndexProgress;
 use super::recover::Recovered;
 use super::segment::{CurrentSegment, SegmentPreallocator, SpareSegment, begin_segment};
 
-pub struct Writer {
+pub(crate) struct Writer {
     queue: Arc<CommitQueue>,
     progress: Arc<IndexProgress>,
     folder: Folder,
@@ -39,7 +39,7 @@ pub struct Writer {
 }
 
 /// The running writer. Dropping it closes the log and waits until the last record is on disk.
-pub struct WriterThread {
+pub(crate) struct WriterThread {
     queue: Arc<CommitQueue>,
     /// Locked by the thread that commits; the group is that of a lone caller.
     writer: Arc<Mutex<(Writer, Group)>>,
@@ -49,7 +49,7 @@ pub struct WriterThread {
 }
 
 impl WriterThread {
-    pub fn spawn(writer: Writer) -> io::Result<Self> {
+    pub(crate) fn spawn(writer: Writer) -> io::Result<Self> {
         let queue = writer.queue.clone();
         let writer = Arc::new(Mutex::new((writer, Group::default())));
         let lets_callers_commit = std::thread::available_parallelism().is_ok_and(|count| count.get() > 1);
@@ -61,7 +61,7 @@ impl WriterThread {
     }
 
     /// Appends a record and has it synced: by the writer, or before the return where the caller is alone and the disk is fast.
-    pub fn append_durably(&self, kind: RecordKind, of: u64, record: &[u8]) -> Durable {
+    pub(crate) fn append_durably(&self, kind: RecordKind, of: u64, record: &[u8]) -> Durable {
         if self.lets_callers_commit
             && self.queue.is_quiet()
             && let Ok(mut locked) = self.writer.try_lock()
@@ -118,7 +118,7 @@ impl Drop for FailOnPanic<'_> {
 
 impl Writer {
     /// Takes over the result of recovery and allocates the next segment before the first record comes.
-    pub fn new(
+    pub(crate) fn new(
         queue: Arc<CommitQueue>,
         progress: Arc<IndexProgress>,
         folder: Folder,

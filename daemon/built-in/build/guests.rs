@@ -50,7 +50,7 @@ const INHERITED_VARIABLES: &[&str] = &[
 /// Compiles the packages in a folder of the workspace, and writes a file into the output folder with
 /// `pub static NAME: &[Embedded]`, sorted by name. The including module imports `Embedded` (`toolgate-api`).
 /// A static, since a constant is copied into each unit of code that names it.
-pub fn embed(folder: &str, name: &str, file: &str) -> ExitCode {
+pub(crate) fn embed(folder: &str, name: &str, file: &str) -> ExitCode {
     match try_embed(folder, name, file) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -183,7 +183,7 @@ fn flags() -> Vec<String> {
 }
 
 /// The target folder of the outer cargo, which contains a `CACHEDIR.TAG`.
-pub fn target_folder(output: &Path) -> Result<&Path> {
+pub(crate) fn target_folder(output: &Path) -> Result<&Path> {
     let found = output.ancestors().find(|folder| folder.join("CACHEDIR.TAG").is_file());
     Ok(found
         .or_else(|| output.ancestors().nth(4))

@@ -6,8 +6,8 @@
 //! Results go to standard output, everything else to standard error. The exit status is 0 for success, 1 for a
 //! refusal or a failure, 2 for a usage error. A token is never an argument, since every user of the machine can read
 //! the arguments of a process.
-#![forbid(unsafe_code)]
 #![deny(unreachable_pub)]
+#![forbid(unsafe_code)]
 
 mod client;
 mod context;

@@ -53,7 +53,7 @@ pub(crate) struct DetachOnDrop<'a, T: Send + 'static> {
 
 impl<'a, T: Send + 'static> DetachOnDrop<'a, T> {
     /// `stop` makes `call` end soon; a call without it goes on.
-    pub fn new(detached: &'a DetachedCalls, stop: Option<CancellationToken>, call: Call<T>) -> Self {
+    pub(crate) fn new(detached: &'a DetachedCalls, stop: Option<CancellationToken>, call: Call<T>) -> Self {
         Self { call: Some(call), stop, detached }
     }
 }

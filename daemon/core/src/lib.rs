@@ -4,6 +4,8 @@
 //!
 //! A module imports only modules that come after it in this list.
 
+#![deny(unreachable_pub)]
+
 // The start, and administration.
 pub mod restore;
 pub mod plugin_folder;

@@ -6,6 +6,7 @@
 //!
 //! Published documents are large and often invalid in details. A schema is therefore not copied but written anew, keyword by
 //! keyword (`schema.rs`), and compiled by the daemon's own compiler before it is taken. Start reading at `import.rs`.
+#![deny(unreachable_pub)]
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 

@@ -31,7 +31,7 @@ Examples:
 
 #[derive(Args)]
 #[command(after_help = BACKUP_EXAMPLES)]
-pub struct BackupOptions {
+pub(super) struct BackupOptions {
     #[command(flatten)]
     pub remote: Remote,
     /// The file to write; it must not exist
@@ -49,7 +49,7 @@ pub struct BackupOptions {
 
 #[derive(Args)]
 #[command(after_help = RESTORE_EXAMPLES)]
-pub struct RestoreOptions {
+pub(super) struct RestoreOptions {
     /// The backup
     file: PathBuf,
     /// The data folder to restore; it must be empty or not exist
@@ -64,7 +64,7 @@ pub struct RestoreOptions {
 }
 
 /// Takes a backup.
-pub fn run(options: BackupOptions, environment_token: Option<OsString>) -> Result<(), Failure> {
+pub(super) fn run(options: BackupOptions, environment_token: Option<OsString>) -> Result<(), Failure> {
     let BackupOptions { remote, file, data, store, with_keys } = options;
     let Some(data) = data else {
         return remote.run(environment_token, async |client, printer| {
@@ -86,7 +86,7 @@ pub fn run(options: BackupOptions, environment_token: Option<OsString>) -> Resul
 }
 
 /// Restores a backup.
-pub fn run_restore(options: &RestoreOptions, printer: &mut Printer<'_>) -> Result<(), Failure> {
+pub(super) fn run_restore(options: &RestoreOptions, printer: &mut Printer<'_>) -> Result<(), Failure> {
     let RestoreOptions { file, data, keys, .. } = options;
     check_owner(nearest_folder(data), RESTORE_AS_OWNER)?;
     let restored = restore(file, data, keys.as_deref()).map_err(failure)?;

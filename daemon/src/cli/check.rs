@@ -16,7 +16,7 @@ Examples:
 
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
-pub struct CheckOptions {
+pub(super) struct CheckOptions {
     /// The WebAssembly component
     #[arg(value_name = "FILE.wasm")]
     file: PathBuf,
@@ -30,12 +30,12 @@ pub struct CheckOptions {
 
 impl CheckOptions {
     /// Options that check a file without a workspace.
-    pub fn of(file: PathBuf) -> Self {
+    pub(super) fn of(file: PathBuf) -> Self {
         Self { file, workspace: None, json: false }
     }
 }
 
-pub async fn run(options: CheckOptions, printer: &mut Printer<'_>) -> Result<(), Failure> {
+pub(super) async fn run(options: CheckOptions, printer: &mut Printer<'_>) -> Result<(), Failure> {
     let file = read_component(&options.file)?;
     options.workspace.as_deref().map_or(Ok(()), check_workspace)?;
     let tools = CompileTools { worker: std::env::current_exe()?, cache: UserCache::from_environment() };

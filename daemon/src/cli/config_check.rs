@@ -16,7 +16,7 @@ Examples:
 
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
-pub struct ConfigOptions {
+pub(super) struct ConfigOptions {
     #[command(subcommand)]
     command: ConfigCommand,
 }
@@ -39,14 +39,14 @@ struct ConfigCheckOptions {
 }
 
 impl ConfigOptions {
-    pub fn is_json(&self) -> bool {
+    pub(super) fn is_json(&self) -> bool {
         let ConfigCommand::Check(options) = &self.command;
         options.json
     }
 }
 
 /// Checks the settings. Nothing is changed, no port is taken, and no request is sent.
-pub async fn run(options: ConfigOptions, printer: &mut Printer<'_>) -> Result<(), Failure> {
+pub(super) async fn run(options: ConfigOptions, printer: &mut Printer<'_>) -> Result<(), Failure> {
     let ConfigCommand::Check(ConfigCheckOptions { file, overrides, .. }) = options.command;
     let config = serve::load(file.as_deref(), &overrides)?;
     let faults = crate::serve::check(&config).await;
@@ -65,7 +65,7 @@ pub async fn run(options: ConfigOptions, printer: &mut Printer<'_>) -> Result<()
 }
 
 /// A fault of a start as a finding.
-pub fn finding_of(fault: crate::serve::StartFault) -> Finding {
+pub(super) fn finding_of(fault: crate::serve::StartFault) -> Finding {
     const NAME: &str = "settings";
     let failure = failure::of_start(fault.error);
     match fault.is_fatal {

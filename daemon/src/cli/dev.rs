@@ -35,7 +35,7 @@ const FILES: usize = 10_000;
 
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
-pub struct DevOptions {
+pub(super) struct DevOptions {
     #[command(flatten)]
     remote: Remote,
     /// The folder of the plugin
@@ -55,7 +55,7 @@ pub struct DevOptions {
     file: Option<PathBuf>,
 }
 
-pub fn run(options: &DevOptions, environment_token: Option<OsString>) -> Result<(), Failure> {
+pub(super) fn run(options: &DevOptions, environment_token: Option<OsString>) -> Result<(), Failure> {
     if !options.folder.is_dir() {
         let message = format!("`{}` is not a folder", options.folder.display());
         return Err(Failure::wrong_usage(message, "name the folder of a plugin, as `toolgate new` makes it"));

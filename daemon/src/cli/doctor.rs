@@ -48,7 +48,7 @@ const GIB: f64 = (1_u64 << 30) as f64;
 
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
-pub struct DoctorOptions {
+pub(super) struct DoctorOptions {
     /// The settings file (TOML) of the daemon; without one, the defaults count
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -61,7 +61,7 @@ pub struct DoctorOptions {
 }
 
 /// Looks at the machine, and writes nothing but a temporary file on the disk of the data folder.
-pub async fn run(options: DoctorOptions, printer: &mut Printer<'_>) -> Result<(), Failure> {
+pub(super) async fn run(options: DoctorOptions, printer: &mut Printer<'_>) -> Result<(), Failure> {
     let overrides = serve::OverrideOptions { data: options.data, ..serve::OverrideOptions::default() };
     let config = serve::load(options.config.as_deref(), &overrides)?;
     let disk = existing(&config.data);

@@ -4,7 +4,7 @@
 use clap::Command;
 
 /// Adds to each subcommand of `group` without own examples the group's examples that are about it.
-pub fn hand_down(group: Command) -> Command {
+pub(super) fn hand_down(group: Command) -> Command {
     let path = group.get_name().to_owned();
     hand_down_from(group, &path)
 }
@@ -27,11 +27,11 @@ fn is_about(line: &str, path: &str) -> bool {
 }
 
 #[cfg(test)]
-pub mod tests {
+pub(super) mod tests {
     use super::*;
 
     /// Parses the examples of a help text, each into the arguments that a shell would pass to the program.
-    pub fn examples(help: &str) -> Vec<Vec<String>> {
+    pub(crate) fn examples(help: &str) -> Vec<Vec<String>> {
         let commands = help.lines().filter(|line| line.starts_with("  "));
         commands.filter_map(|line| line.find("toolgate ").map(|at| words(&line[at..]))).collect()
     }

@@ -14,7 +14,7 @@ use toolgate_state::store::{FolderError, StoreError, UnavailableReason};
 
 /// Converts an error of the daemon's start-up: the chain of causes in one line, and the hint of the first cause that
 /// has one.
-pub fn of_start(error: anyhow::Error) -> Failure {
+pub(super) fn of_start(error: anyhow::Error) -> Failure {
     match error.downcast::<Failure>() {
         Ok(failure) => failure,
         Err(error) => Failure::new(message_of(&error), hint_of(&error)),

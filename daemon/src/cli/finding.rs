@@ -6,7 +6,7 @@ use toolgate_cli::{Failure, Printer};
 /// How a checked thing is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum State {
+pub(super) enum State {
     Ok,
     Warning,
     Error,
@@ -14,7 +14,7 @@ pub enum State {
 
 /// A checked thing.
 #[derive(Clone, Debug, Serialize)]
-pub struct Finding {
+pub(super) struct Finding {
     /// The name of the thing.
     pub name: &'static str,
     pub state: State,
@@ -33,23 +33,23 @@ struct Findings<'a> {
 
 impl Finding {
     /// Something that is as it should be.
-    pub fn ok(name: &'static str, message: impl Into<String>) -> Self {
+    pub(super) fn ok(name: &'static str, message: impl Into<String>) -> Self {
         Self { name, state: State::Ok, message: message.into(), hint: String::new() }
     }
 
     /// Something that may become a problem.
-    pub fn warning(name: &'static str, message: impl Into<String>, hint: impl Into<String>) -> Self {
+    pub(super) fn warning(name: &'static str, message: impl Into<String>, hint: impl Into<String>) -> Self {
         Self { name, state: State::Warning, message: message.into(), hint: hint.into() }
     }
 
     /// Something with which the daemon does not start or work.
-    pub fn error(name: &'static str, message: impl Into<String>, hint: impl Into<String>) -> Self {
+    pub(super) fn error(name: &'static str, message: impl Into<String>, hint: impl Into<String>) -> Self {
         Self { name, state: State::Error, message: message.into(), hint: hint.into() }
     }
 }
 
 /// Prints the findings, and returns whether one is an error.
-pub fn print(findings: &[Finding], printer: &mut Printer<'_>) -> Result<bool, Failure> {
+pub(super) fn print(findings: &[Finding], printer: &mut Printer<'_>) -> Result<bool, Failure> {
     let worst = findings.iter().map(|finding| finding.state).max().unwrap_or(State::Ok);
     if printer.is_json() {
         printer.json(&Findings { state: worst, findings })?;

@@ -22,28 +22,32 @@ Examples:
 
 #[derive(Args)]
 #[command(after_help = COMPLETIONS_EXAMPLES)]
-pub struct CompletionsOptions {
+pub(super) struct CompletionsOptions {
     /// The shell
     shell: Shell,
 }
 
 #[derive(Args)]
 #[command(after_help = MAN_EXAMPLES)]
-pub struct ManOptions {
+pub(super) struct ManOptions {
     /// The folder for the pages, which is created if it does not exist
     #[arg(value_name = "DIR")]
     folder: PathBuf,
 }
 
 /// Prints the completions of a shell.
-pub fn complete(options: &CompletionsOptions, command: &Command) -> Result<(), Failure> {
+pub(super) fn complete(options: &CompletionsOptions, command: &Command) -> Result<(), Failure> {
     let mut script = Vec::new();
     clap_complete::generate(options.shell, &mut without_hidden(command), NAME, &mut script);
     Ok(std::io::stdout().lock().write_all(&script)?)
 }
 
 /// Writes a page of section 1 for each command, such as `toolgate-policy-put.1`.
-pub fn write_pages(options: &ManOptions, command: Command, printer: &mut Printer<'_>) -> Result<(), Failure> {
+pub(super) fn write_pages(
+    options: &ManOptions,
+    command: Command,
+    printer: &mut Printer<'_>,
+) -> Result<(), Failure> {
     let folder = &options.folder;
     fs::create_dir_all(folder).map_err(|error| failure(folder, &error))?;
     clap_mangen::generate_to(command, folder).map_err(|error| failure(folder, &error))?;

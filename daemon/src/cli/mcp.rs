@@ -21,7 +21,7 @@ use crate::serve::{PreparedDaemon, RunningDaemon, runtime};
 const AGENT: &str = "local/desktop";
 
 #[derive(Args)]
-pub struct McpCommand {
+pub(super) struct McpCommand {
     #[command(flatten)]
     bridge: McpOptions,
     /// Run a daemon of its own, with the agent `local/desktop` if no other one is named
@@ -32,7 +32,7 @@ pub struct McpCommand {
     data: PathBuf,
 }
 
-pub fn run(command: McpCommand, environment_token: Option<OsString>) -> Result<(), Failure> {
+pub(super) fn run(command: McpCommand, environment_token: Option<OsString>) -> Result<(), Failure> {
     let McpCommand { mut bridge, embedded, data } = command;
     if !embedded {
         let remote = bridge.remote.clone();

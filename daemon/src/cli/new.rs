@@ -81,7 +81,7 @@ const NO_PACKAGES: &[&str] = &[
 
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
-pub struct NewOptions {
+pub(super) struct NewOptions {
     /// The plugin's name: lower-case letters and digits in words joined by `-`
     name: String,
     /// The programming language
@@ -92,7 +92,7 @@ pub struct NewOptions {
     into: Option<PathBuf>,
 }
 
-pub fn run(options: NewOptions, printer: &mut Printer<'_>) -> Result<(), Failure> {
+pub(super) fn run(options: NewOptions, printer: &mut Printer<'_>) -> Result<(), Failure> {
     let name = Namespace::parse(&options.name).map_err(|error| {
         // A name that is nearly right is offered as it would be.
         let offered = derive_namespace(&options.name).filter(|name| Namespace::parse(name).is_ok());

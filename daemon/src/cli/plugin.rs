@@ -25,7 +25,7 @@ const NAMESPACE: &str = "imported";
 
 #[derive(Args)]
 #[command(after_help = format!("{}{IMPORT_EXAMPLES}{}", toolgate_cli::plugin::EXAMPLES, sign::EXAMPLES))]
-pub struct PluginOptions {
+pub(super) struct PluginOptions {
     #[command(flatten)]
     remote: Remote,
     #[command(subcommand)]
@@ -86,7 +86,7 @@ struct OpenApi {
     output_schemas: bool,
 }
 
-pub fn run(options: PluginOptions, environment_token: Option<OsString>) -> Result<(), Failure> {
+pub(super) fn run(options: PluginOptions, environment_token: Option<OsString>) -> Result<(), Failure> {
     let PluginOptions { remote, command } = options;
     match command {
         PluginCommand::Remote(command) => remote.run(environment_token, async |client, printer| {

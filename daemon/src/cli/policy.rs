@@ -10,7 +10,7 @@ use super::policy_test;
 
 #[derive(Args)]
 #[command(after_help = toolgate_cli::policy::EXAMPLES)]
-pub struct PolicyOptions {
+pub(super) struct PolicyOptions {
     #[command(flatten)]
     remote: Remote,
     #[command(subcommand)]
@@ -29,7 +29,7 @@ enum PolicyCommand {
     },
 }
 
-pub fn run(options: PolicyOptions, environment_token: Option<OsString>) -> Result<(), Failure> {
+pub(super) fn run(options: PolicyOptions, environment_token: Option<OsString>) -> Result<(), Failure> {
     let PolicyOptions { remote, command } = options;
     match command {
         PolicyCommand::Remote(command) => remote.run(environment_token, async |client, printer| {

@@ -27,7 +27,7 @@ use toolgate_core::assertions::{AssertionViolation, Holder};
 use toolgate_core::harness::{CompileTools, PluginHarness, UserCache};
 
 /// The files of a folder, for the help.
-pub const FOLDER: &str = "\
+pub(super) const FOLDER: &str = "\
 Files of the folder, all of them optional:
   platform.json                the policy of the platform
   assertions.json              the assertions of the platform
@@ -54,7 +54,7 @@ struct OrganizationFiles {
     agents: BTreeMap<Name, AgentDocument>,
 }
 
-pub async fn run(folder: &Path, printer: &mut Printer<'_>) -> Result<(), Failure> {
+pub(super) async fn run(folder: &Path, printer: &mut Printer<'_>) -> Result<(), Failure> {
     let documents = read_folder(folder)?;
     let catalogue = Arc::new(Catalogue::new(LimitsPatch::new(), plugins(folder, &documents).await?));
     check_platform(&documents.platform, &catalogue)

@@ -16,7 +16,7 @@ use toolgate_sandbox::{HostClient, HostClientSettings};
 const TIMEOUT: Duration = Duration::from_secs(900);
 
 #[derive(Args)]
-pub struct PushOptions {
+pub(super) struct PushOptions {
     /// The WebAssembly component; a signature in FILE.sig is pushed with it
     file: PathBuf,
     /// The place in the registry, like `oci://registry.example.org/tools/weather:1.2.0`
@@ -35,7 +35,7 @@ pub struct PushOptions {
     ca_file: Option<PathBuf>,
 }
 
-pub async fn run(options: PushOptions, printer: &mut Printer<'_>) -> Result<(), Failure> {
+pub(super) async fn run(options: PushOptions, printer: &mut Printer<'_>) -> Result<(), Failure> {
     let PushOptions { file, reference, username, password_file, plain_http, ca_file } = options;
     let component = read_component(&file)?;
     let signature = find_signature(&file)?;

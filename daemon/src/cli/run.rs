@@ -29,7 +29,7 @@ Examples:
 
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
-pub struct RunOptions {
+pub(super) struct RunOptions {
     /// The WebAssembly component
     #[arg(value_name = "FILE.wasm")]
     file: PathBuf,
@@ -66,7 +66,7 @@ fn parse_limit(text: &str) -> Result<(LimitName, u64), String> {
     Ok((name, value))
 }
 
-pub async fn run(options: RunOptions, printer: &mut Printer<'_>) -> Result<(), Failure> {
+pub(super) async fn run(options: RunOptions, printer: &mut Printer<'_>) -> Result<(), Failure> {
     let file = read_component(&options.file)?;
     let arguments = arguments_from(&options.arguments)?;
     options.workspace.as_deref().map_or(Ok(()), check_workspace)?;

@@ -10,7 +10,7 @@ use toolgate_cli::document::document_from;
 use url::{Host, Url};
 
 #[derive(Args, Clone, Debug, Default)]
-pub struct RunGrant {
+pub(super) struct RunGrant {
     /// The grant of an operator, as JSON, instead of all that the plugin asks for; `-` for standard input
     #[arg(long, value_name = "FILE")]
     grant: Option<String>,
@@ -29,7 +29,7 @@ fn parse_url(text: &str) -> Result<Url, String> {
 
 impl RunGrant {
     /// The grant of the calls.
-    pub fn of(&self, descriptor: &Descriptor) -> Result<Grant, Failure> {
+    pub(super) fn of(&self, descriptor: &Descriptor) -> Result<Grant, Failure> {
         let base = match &self.grant {
             Some(file) => parse(&document_from(file)?)?,
             None => descriptor.capabilities.clone().into(),

@@ -6,7 +6,7 @@ use clap::Args;
 use toolgate_cli::Failure;
 use toolgate_state::config::{Config, ConfigError, Overrides};
 
-pub const EXAMPLES: &str = "\
+pub(super) const EXAMPLES: &str = "\
 Examples:
   toolgate serve
   toolgate serve --data /var/lib/toolgate --listen 127.0.0.1:7300
@@ -15,7 +15,7 @@ Examples:
 
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
-pub struct ServeOptions {
+pub(super) struct ServeOptions {
     /// The settings file (TOML); `--list-settings` lists the settings
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -28,7 +28,7 @@ pub struct ServeOptions {
 
 // Options that override the settings file. A doc comment would be the help of the commands that have them.
 #[derive(Args, Default)]
-pub struct OverrideOptions {
+pub(super) struct OverrideOptions {
     /// The data folder [default: toolgate-data]
     #[arg(long, value_name = "DIR")]
     pub data: Option<PathBuf>,
@@ -42,13 +42,13 @@ pub struct OverrideOptions {
 
 impl ServeOptions {
     /// Loads the settings file and applies the options.
-    pub fn config(&self) -> Result<Config, Failure> {
+    pub(super) fn config(&self) -> Result<Config, Failure> {
         load(self.config.as_deref(), &self.overrides)
     }
 }
 
 /// Loads the settings of `file`, or the defaults, and applies the options.
-pub fn load(file: Option<&Path>, options: &OverrideOptions) -> Result<Config, Failure> {
+pub(super) fn load(file: Option<&Path>, options: &OverrideOptions) -> Result<Config, Failure> {
     let failure = |error: ConfigError| Failure::new(error.to_string(), error.hint());
     let overrides = Overrides::parse(options.data.clone(), options.listen.as_deref(), options.store.clone())
         .map_err(|error| Failure::wrong_usage(error.to_string(), error.hint()))?;

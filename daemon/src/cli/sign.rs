@@ -14,20 +14,20 @@ use toolgate_core::digest::digest_of;
 use toolgate_core::harness::{CompileTools, PluginHarness, UserCache};
 use toolgate_core::signing::{Envelope, KeyFileError, PublicKey, SignatureError, SigningKey, Statement};
 
-pub const EXAMPLES: &str = "
+pub(super) const EXAMPLES: &str = "
   toolgate plugin keygen acme.key
   toolgate plugin sign weather.wasm --key acme.key
   toolgate plugin sign weather.wasm --key acme.key --publisher acme --out weather.wasm.sig
   toolgate plugin verify weather.wasm --public-key ed25519:11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=";
 
 #[derive(Args)]
-pub struct Keygen {
+pub(super) struct Keygen {
     /// The new file for the private key, which only you can read
     file: PathBuf,
 }
 
 #[derive(Args)]
-pub struct Sign {
+pub(super) struct Sign {
     /// The WebAssembly component
     #[arg(value_name = "FILE.wasm")]
     file: PathBuf,
@@ -49,7 +49,7 @@ pub struct Sign {
 }
 
 #[derive(Args)]
-pub struct Verify {
+pub(super) struct Verify {
     /// The WebAssembly component
     #[arg(value_name = "FILE.wasm")]
     file: PathBuf,
@@ -62,7 +62,7 @@ pub struct Verify {
 }
 
 /// Generates a key, and prints its public part for `toolgate plugin key put`.
-pub fn keygen(options: &Keygen, printer: &mut Printer<'_>) -> Result<(), Failure> {
+pub(super) fn keygen(options: &Keygen, printer: &mut Printer<'_>) -> Result<(), Failure> {
     let public = SigningKey::generate(&options.file).map_err(key_failure)?.public();
     printer.note(&format!(
         "the private key {} is in `{}`: keep it secret",
@@ -74,7 +74,7 @@ pub fn keygen(options: &Keygen, printer: &mut Printer<'_>) -> Result<(), Failure
 }
 
 /// Signs a plugin file under the namespace and version that it describes.
-pub async fn sign(options: &Sign, printer: &mut Printer<'_>) -> Result<(), Failure> {
+pub(super) async fn sign(options: &Sign, printer: &mut Printer<'_>) -> Result<(), Failure> {
     let key = SigningKey::read(&options.key).map_err(key_failure)?;
     let file = read_component(&options.file)?;
     let tools = CompileTools { worker: std::env::current_exe()?, cache: UserCache::from_environment() };
@@ -100,7 +100,7 @@ pub async fn sign(options: &Sign, printer: &mut Printer<'_>) -> Result<(), Failu
 }
 
 /// Checks that the signature is of this file and by this key.
-pub fn verify(options: &Verify, printer: &mut Printer<'_>) -> Result<(), Failure> {
+pub(super) fn verify(options: &Verify, printer: &mut Printer<'_>) -> Result<(), Failure> {
     let file = read_component(&options.file)?;
     let key = PublicKey::parse(&options.public_key).map_err(signature_failure)?;
     let signature = options.signature.clone().unwrap_or_else(|| signature_beside(&options.file));

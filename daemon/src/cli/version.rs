@@ -11,14 +11,14 @@ Examples:
 
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
-pub struct VersionOptions {
+pub(super) struct VersionOptions {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
 }
 
 /// Prints the version, the commit and the version of wasmtime.
-pub fn print(printer: &mut Printer<'_>) -> Result<(), Failure> {
+pub(super) fn print(printer: &mut Printer<'_>) -> Result<(), Failure> {
     let build = BuildInfo::current();
     Ok(printer.result(&build, &format!("toolgate {build}"))?)
 }

@@ -16,14 +16,14 @@ const HOLD_MS: u64 = 7 * 24 * 3_600_000;
 const STORED_EVERY_MS: u64 = 3_600_000;
 
 /// The guard, with the marks of the last run.
-pub struct ClockGuard {
+pub(super) struct ClockGuard {
     store: Store,
     marks: ClockMarks,
     stored: ClockMarks,
 }
 
 impl ClockGuard {
-    pub async fn load(store: Store) -> Self {
+    pub(super) async fn load(store: Store) -> Self {
         let read = store.clock_marks().await;
         let marks =
             read.inspect_err(|error| tracing::warn!(%error, "the time of the last run cannot be read"));
@@ -32,7 +32,7 @@ impl ClockGuard {
     }
 
     /// Takes the present time, tells of a jump, and stores the time now and then.
-    pub async fn note(&mut self, now_ms: u64) {
+    pub(super) async fn note(&mut self, now_ms: u64) {
         let before = self.marks;
         self.marks = after(before, now_ms);
         tell(before, self.marks);
@@ -47,7 +47,7 @@ impl ClockGuard {
     }
 
     /// The time of the jump, while data from before it is held.
-    pub fn held_since_ms(&self) -> Option<u64> {
+    pub(super) fn held_since_ms(&self) -> Option<u64> {
         (self.marks.held_since_ms > 0).then_some(self.marks.held_since_ms)
     }
 }

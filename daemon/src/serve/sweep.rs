@@ -37,7 +37,7 @@ pub(super) struct Sweeper {
 
 impl Sweeper {
     /// Runs until `stop`, and stores the last use once more then.
-    pub async fn run(self, stop: CancellationToken) {
+    pub(super) async fn run(self, stop: CancellationToken) {
         let mut clock = ClockGuard::load(self.admin.services().store.clone()).await;
         clock.note(now_ms()).await;
         stop.run_until_cancelled(self.admin.services().sessions.count_workspaces()).await;

@@ -2,6 +2,8 @@
 //!
 //! A module imports only modules that come after it in this list.
 
+#![deny(unreachable_pub)]
+
 pub mod config;
 pub mod store;
 pub mod documents;

@@ -23,7 +23,7 @@ pub(super) enum NameRule {
 }
 
 impl NameRule {
-    pub fn accepts(self, name: &str) -> bool {
+    pub(super) fn accepts(self, name: &str) -> bool {
         let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
         match self {
             Self::Any => true,

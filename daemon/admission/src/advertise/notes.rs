@@ -22,7 +22,7 @@ pub(super) struct Notes {
 
 impl Notes {
     /// Runs `write` at a place inside the present one.
-    pub fn inside<T>(&mut self, steps: &[&str], write: impl FnOnce(&mut Self) -> T) -> T {
+    pub(super) fn inside<T>(&mut self, steps: &[&str], write: impl FnOnce(&mut Self) -> T) -> T {
         let before = self.place.len();
         for step in steps {
             self.place.push('/');
@@ -37,12 +37,12 @@ impl Notes {
     }
 
     /// The present place.
-    pub fn place(&self) -> &str {
+    pub(super) fn place(&self) -> &str {
         &self.place
     }
 
     /// Adds a change at the present place.
-    pub fn add(&mut self, change: impl Into<String>) {
+    pub(super) fn add(&mut self, change: impl Into<String>) {
         match self.changes.len() {
             CHANGES => self.unnamed += 1,
             _ => self.changes.push(SchemaChange { pointer: self.place.clone(), change: change.into() }),
@@ -50,11 +50,11 @@ impl Notes {
     }
 
     /// Adds a change before all others, which is named however many there are.
-    pub fn add_first(&mut self, pointer: String, change: String) {
+    pub(super) fn add_first(&mut self, pointer: String, change: String) {
         self.changes.insert(0, SchemaChange { pointer, change });
     }
 
-    pub fn into_changes(mut self) -> Vec<SchemaChange> {
+    pub(super) fn into_changes(mut self) -> Vec<SchemaChange> {
         if self.unnamed > 0 {
             let change = format!("{} more changes", self.unnamed);
             self.changes.push(SchemaChange { pointer: String::new(), change });

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 /// A provider's reader of schemas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reader {
+pub(crate) enum Reader {
     OpenAi,
     OpenAiStrict,
     Anthropic,
@@ -20,7 +20,7 @@ pub enum Reader {
 }
 
 /// Returns the rules that the schema breaks, each with its place.
-pub fn broken_rules(reader: Reader, schema: &Value) -> Vec<String> {
+pub(crate) fn broken_rules(reader: Reader, schema: &Value) -> Vec<String> {
     let mut checker = Checker { reader, root: schema, broken: Vec::new() };
     if schema["type"] != "object" {
         checker.add("", "the root is no object");

@@ -39,7 +39,7 @@ pub(super) struct Lexicon {
 
 impl Lexicon {
     /// Adds a word and returns its term; none for a stop word or a number.
-    pub fn add_word(&mut self, word: &str) -> Option<u32> {
+    pub(super) fn add_word(&mut self, word: &str) -> Option<u32> {
         if is_stop_word(word) || !word.contains(char::is_alphabetic) {
             return None;
         }
@@ -55,7 +55,7 @@ impl Lexicon {
     }
 
     /// Adds the table of synonyms. Call it after every word is added.
-    pub fn add_synonyms(&mut self) {
+    pub(super) fn add_synonyms(&mut self) {
         for entry in synonyms() {
             let Some(term) = self.term(&stem(entry.target)) else { continue };
             let sense = Sense { term, weight: entry.weight };
@@ -78,17 +78,17 @@ impl Lexicon {
     }
 
     /// The number of terms.
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.display_forms.len()
     }
 
     /// Returns the first form of a term in the catalogue.
-    pub fn display_form(&self, term: u32) -> &str {
+    pub(super) fn display_form(&self, term: u32) -> &str {
         self.display_forms.get(term as usize).map_or("", |word| word)
     }
 
     /// Returns the senses of a word of a message, the word itself first.
-    pub fn senses(&self, word: &str) -> Vec<Sense> {
+    pub(super) fn senses(&self, word: &str) -> Vec<Sense> {
         let stem = stem(word);
         let itself = self.term(&stem).filter(|_| !is_stop_word(word));
         let mut senses: Vec<Sense> = itself.map(|term| Sense { term, weight: 1.0 }).into_iter().collect();
@@ -98,19 +98,19 @@ impl Lexicon {
     }
 
     /// Whether some tool or the table of synonyms has exactly this word.
-    pub fn contains(&self, word: &str) -> bool {
+    pub(super) fn contains(&self, word: &str) -> bool {
         let Some(first) = word.chars().next() else { return false };
         let spellings = self.spellings.get(&(first, word.chars().count()));
         spellings.is_some_and(|words| words.binary_search_by(|known| known.as_ref().cmp(word)).is_ok())
     }
 
     /// Returns the senses of a phrase, given the stems of its words, joined with spaces.
-    pub fn phrase(&self, stems: &str) -> &[Sense] {
+    pub(super) fn phrase(&self, stems: &str) -> &[Sense] {
         self.phrases.get(stems).map(Vec::as_slice).unwrap_or_default()
     }
 
     /// Returns the senses of a known word that differs by one typo. The first letter must be the same.
-    pub fn senses_of_typo(&self, word: &str) -> Vec<Sense> {
+    pub(super) fn senses_of_typo(&self, word: &str) -> Vec<Sense> {
         let length = word.chars().count();
         let Some(first) = word.chars().next().filter(|_| length >= TYPO_LETTERS) else { return Vec::new() };
         let near = self.spellings.range((first, length - 1)..=(first, length + 1));

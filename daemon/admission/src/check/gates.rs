@@ -37,7 +37,7 @@ pub(super) struct GateInput<'a> {
 }
 
 impl<'a> GateInput<'a> {
-    pub fn new<P>(rules: &'a Rules<P>, facts: &'a SessionFacts, index: usize, tool: &Tool<P>) -> Self {
+    pub(super) fn new<P>(rules: &'a Rules<P>, facts: &'a SessionFacts, index: usize, tool: &Tool<P>) -> Self {
         Self {
             index,
             // Reading the id is a cache miss, and most sessions disable nothing.
@@ -57,7 +57,7 @@ impl<'a> GateInput<'a> {
     }
 
     /// Returns the rule that requires a person's approval, if one does.
-    pub fn approval(&self) -> Option<Reason> {
+    pub(super) fn approval(&self) -> Option<Reason> {
         self.agent.approval.contains(self.index).then(|| approval_rule(self.agent))
     }
 }

@@ -27,7 +27,7 @@ struct Entry {
 
 impl NameTable {
     /// Adds a name, unless the table has it.
-    pub fn insert(&mut self, name: &CalledKey, index: u32) {
+    pub(super) fn insert(&mut self, name: &CalledKey, index: u32) {
         // A catalogue has far fewer than 2^32 bytes of names.
         let Ok(start) = u32::try_from(self.text.len()) else { return };
         if self.find(name).is_some() {
@@ -40,7 +40,7 @@ impl NameTable {
     }
 
     /// Returns the index of the tool with this name.
-    pub fn find(&self, name: &CalledKey) -> Option<u32> {
+    pub(super) fn find(&self, name: &CalledKey) -> Option<u32> {
         let written = name.key_bytes();
         let is_equal = |entry: &Entry| {
             self.text.get(entry.start as usize..).is_some_and(|text| text.starts_with(written))

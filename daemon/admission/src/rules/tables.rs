@@ -50,7 +50,7 @@ pub(crate) struct Channels {
 
 impl Channels {
     /// Merges tables: a channel blocks the tools that any of them names. Also returns the tools that some channel blocks.
-    pub fn compile<P>(tables: &[&ChannelTable], catalogue: &Catalogue<P>) -> (Self, ToolSet) {
+    pub(crate) fn compile<P>(tables: &[&ChannelTable], catalogue: &Catalogue<P>) -> (Self, ToolSet) {
         let mut sets: BTreeMap<Name, ToolSet> = BTreeMap::new();
         let count = catalogue.tools().len();
         for (name, channel) in tables.iter().copied().flatten() {
@@ -65,13 +65,13 @@ impl Channels {
 
     /// Whether a tool that some channel blocks is blocked for a session of this channel. No channel blocks it for a session
     /// without one; a channel that is no longer defined blocks what any does.
-    pub fn block(&self, channel: Option<&str>, index: usize) -> bool {
+    pub(crate) fn block(&self, channel: Option<&str>, index: usize) -> bool {
         let Some(channel) = channel else { return false };
         self.blocked.get(channel).is_none_or(|blocked| blocked.contains(index))
     }
 
     /// The names of the defined channels.
-    pub fn names(&self) -> impl Iterator<Item = &str> + Clone {
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> + Clone {
         self.blocked.keys().map(Name::as_str)
     }
 }

@@ -43,7 +43,7 @@ pub(crate) struct ToolFlags(u8);
 
 impl ToolFlags {
     /// Whether the flag is set.
-    pub fn has(self, flag: ToolFlag) -> bool {
+    pub(crate) fn has(self, flag: ToolFlag) -> bool {
         self.0 & flag as u8 != 0
     }
 }
@@ -54,12 +54,12 @@ pub(crate) struct ToolFlagTable(Box<[u8]>);
 
 impl ToolFlagTable {
     /// No flags, for `count` tools.
-    pub fn new(count: usize) -> Self {
+    pub(super) fn new(count: usize) -> Self {
         Self(vec![0; count].into())
     }
 
     /// Adds a code for each plugin, for faster reading.
-    pub fn compact<P>(self, catalogue: &Catalogue<P>) -> CompactFlags {
+    pub(super) fn compact<P>(self, catalogue: &Catalogue<P>) -> CompactFlags {
         let plugin_of = catalogue.plugin_of();
         let mut plugins: Vec<Option<u8>> = vec![None; plugin_of.last().map_or(0, |last| *last as usize + 1)];
         let mut left = &*self.0;
@@ -79,17 +79,17 @@ impl ToolFlagTable {
     }
 
     /// Returns the flags of the tool with this index; none if the catalogue has no such tool.
-    pub fn of(&self, index: usize) -> ToolFlags {
+    pub(super) fn of(&self, index: usize) -> ToolFlags {
         ToolFlags(self.0.get(index).copied().unwrap_or_default())
     }
 
     /// Sets a flag of the tools that match a list.
-    pub fn add_list<P>(&mut self, flag: ToolFlag, list: &ToolList, catalogue: &Catalogue<P>) {
+    pub(super) fn add_list<P>(&mut self, flag: ToolFlag, list: &ToolList, catalogue: &Catalogue<P>) {
         list.patterns().iter().for_each(|pattern| self.add_range(flag, matching_indexes(pattern, catalogue)));
     }
 
     /// Sets a flag of these tools.
-    pub fn add(&mut self, flag: ToolFlag, tools: &ToolSet) {
+    pub(super) fn add(&mut self, flag: ToolFlag, tools: &ToolSet) {
         tools.iter().for_each(|index| self.add_range(flag, index..index + 1));
     }
 
@@ -118,7 +118,7 @@ const CODES: usize = usize::BITS as usize / CODE_BITS;
 
 impl CompactFlags {
     /// Returns the flags of the tool with this index; none if the catalogue has no such tool.
-    pub fn of(&self, index: usize) -> ToolFlags {
+    pub(super) fn of(&self, index: usize) -> ToolFlags {
         let Some(plugin) = self.plugin_of.get(index) else { return ToolFlags::default() };
         let plugin = *plugin as usize;
         let codes = self.codes.get(plugin / CODES).copied().unwrap_or(usize::MAX);

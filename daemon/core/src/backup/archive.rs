@@ -14,7 +14,7 @@ use toolgate_audit::Sha256;
 use super::FileDigest;
 
 /// A tar file under construction.
-pub struct Archive<W: Write> {
+pub(super) struct Archive<W: Write> {
     tar: Builder<GzEncoder<W>>,
     files: BTreeMap<String, FileDigest>,
     modified_s: u64,
@@ -22,34 +22,34 @@ pub struct Archive<W: Write> {
 
 impl<W: Write> Archive<W> {
     /// An empty archive, whose entries were modified at this time, in seconds since 1970.
-    pub fn new(out: W, modified_s: u64) -> Self {
+    pub(super) fn new(out: W, modified_s: u64) -> Self {
         let tar = Builder::new(GzEncoder::new(out, Compression::fast()));
         Self { tar, files: BTreeMap::new(), modified_s }
     }
 
     /// Adds a file with this content.
-    pub fn add_text(&mut self, name: &str, text: &[u8]) -> io::Result<()> {
+    pub(super) fn add_text(&mut self, name: &str, text: &[u8]) -> io::Result<()> {
         self.add(name, text.len() as u64, text)
     }
 
     /// Adds the first `bytes` of a file.
-    pub fn add_file(&mut self, name: &str, path: &Path, bytes: u64) -> io::Result<()> {
+    pub(super) fn add_file(&mut self, name: &str, path: &Path, bytes: u64) -> io::Result<()> {
         self.add(name, bytes, File::open(path)?)
     }
 
     /// Adds a folder, which may be empty.
-    pub fn add_folder(&mut self, name: &str) -> io::Result<()> {
+    pub(super) fn add_folder(&mut self, name: &str) -> io::Result<()> {
         let mut header = self.header(EntryType::Directory, 0o700, 0);
         self.tar.append_data(&mut header, format!("{name}/"), io::empty())
     }
 
     /// The digests of the files so far.
-    pub fn files(&self) -> &BTreeMap<String, FileDigest> {
+    pub(super) fn files(&self) -> &BTreeMap<String, FileDigest> {
         &self.files
     }
 
     /// Ends the archive, and returns its destination.
-    pub fn finish(self) -> io::Result<W> {
+    pub(super) fn finish(self) -> io::Result<W> {
         self.tar.into_inner()?.finish()
     }
 
@@ -78,19 +78,19 @@ impl<W: Write> Archive<W> {
 }
 
 /// Passes bytes on, and computes their digest.
-pub struct DigestReader<R> {
+pub(super) struct DigestReader<R> {
     content: R,
     context: digest::Context,
     bytes: u64,
 }
 
 impl<R: Read> DigestReader<R> {
-    pub fn new(content: R) -> Self {
+    pub(super) fn new(content: R) -> Self {
         Self { content, context: digest::Context::new(&digest::SHA256), bytes: 0 }
     }
 
     /// The digest of what was read.
-    pub fn finish(self) -> FileDigest {
+    pub(super) fn finish(self) -> FileDigest {
         let mut sha256 = [0; 32];
         sha256.copy_from_slice(self.context.finish().as_ref());
         FileDigest { bytes: self.bytes, sha256: Sha256(sha256) }

@@ -309,7 +309,7 @@ fn link_components(data: &Path, staging: &Staging) -> Result<Vec<(String, PathBu
 }
 
 /// The files of a folder of keys, by name.
-pub fn key_files(folder: &Path) -> Result<Vec<(String, PathBuf)>, BackupError> {
+pub(super) fn key_files(folder: &Path) -> Result<Vec<(String, PathBuf)>, BackupError> {
     let mut files = Vec::new();
     for entry in fs::read_dir(folder).map_err(BackupError::io("read", folder))? {
         let entry = entry.map_err(BackupError::io("read", folder))?;

@@ -62,7 +62,11 @@ pub struct SecretFields {
 }
 
 /// Encrypts a secret under a new data key.
-pub fn seal(root: &RootKey, context: &SealContext<'_>, secret: &[u8]) -> Result<SealedSecret, EnvelopeError> {
+pub(super) fn seal(
+    root: &RootKey,
+    context: &SealContext<'_>,
+    secret: &[u8],
+) -> Result<SealedSecret, EnvelopeError> {
     let mut data_key = Zeroizing::new([0; KEY_BYTES]);
     SystemRandom::new().fill(&mut *data_key).map_err(|_| EnvelopeError::Unsealable)?;
     Ok(SealedSecret {
@@ -73,13 +77,17 @@ pub fn seal(root: &RootKey, context: &SealContext<'_>, secret: &[u8]) -> Result<
 }
 
 /// Decrypts a secret.
-pub fn open(root: &RootKey, aad: &AssociatedData, sealed: &SealedSecret) -> Result<Secret, EnvelopeError> {
+pub(super) fn open(
+    root: &RootKey,
+    aad: &AssociatedData,
+    sealed: &SealedSecret,
+) -> Result<Secret, EnvelopeError> {
     let data_key = unwrap(root, &aad.key, sealed)?;
     decrypt(&data_key, &aad.secret, &sealed.secret).map(into_secret)
 }
 
 /// Encrypts the data key under another root key, without decrypting the secret.
-pub fn rewrap(
+pub(super) fn rewrap(
     from: &RootKey,
     to: &RootKey,
     context: &SealContext<'_>,
@@ -91,12 +99,12 @@ pub fn rewrap(
 }
 
 /// Encrypts a root key under another one, for the duration of a rotation.
-pub fn wrap_root(under: &RootKey, key: &RootKey) -> Result<Vec<u8>, EnvelopeError> {
+pub(super) fn wrap_root(under: &RootKey, key: &RootKey) -> Result<Vec<u8>, EnvelopeError> {
     encrypt(under.expose(), &root_aad(under.id(), key.id()), key.expose())
 }
 
 /// Decrypts the root key `id`.
-pub fn unwrap_root(under: &RootKey, id: RootKeyId, wrapped: &[u8]) -> Result<RootKey, EnvelopeError> {
+pub(super) fn unwrap_root(under: &RootKey, id: RootKeyId, wrapped: &[u8]) -> Result<RootKey, EnvelopeError> {
     let key = decrypt(under.expose(), &root_aad(under.id(), id), wrapped)?;
     let key = RootKey::from_bytes(&key).map_err(|_| EnvelopeError::Tampered)?;
     if key.id() == id { Ok(key) } else { Err(EnvelopeError::Tampered) }

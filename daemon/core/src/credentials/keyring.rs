@@ -24,7 +24,7 @@ use super::root_key::RootKey;
 use super::snapshot::{Credential, CredentialSnapshot, Keys, to_stored};
 
 /// Data keys that are re-encrypted at once. A write of a credential waits for one batch at most.
-pub const REWRAP_BATCH: usize = 200;
+pub(super) const REWRAP_BATCH: usize = 200;
 
 /// The root keys in memory.
 pub struct Keyring {
@@ -36,13 +36,13 @@ pub struct Keyring {
 
 /// The root keys of the store: ids, and keys encrypted under each other.
 #[derive(Clone, Debug, Default)]
-pub struct KnownKeys {
+pub(super) struct KnownKeys {
     pub keys: Vec<RootKeyRow>,
     pub wraps: Vec<RootKeyWrap>,
 }
 
 /// The result of unsealing the store with a key.
-pub enum UnsealOutcome {
+pub(super) enum UnsealOutcome {
     /// The store has no root key yet: this becomes the first.
     FirstKey(Keyring),
     /// The key decrypts the store.
@@ -102,7 +102,7 @@ impl Keyring {
 
 impl KnownKeys {
     /// Compares a key with those of the store, and decrypts the other key during a rotation.
-    pub fn unseal(&self, key: RootKey) -> Result<UnsealOutcome, EnvelopeError> {
+    pub(super) fn unseal(&self, key: RootKey) -> Result<UnsealOutcome, EnvelopeError> {
         let id = key.id().to_string();
         let Some(known) = self.keys.iter().find(|row| row.id == id) else {
             return Ok(match self.keys.is_empty() {
@@ -350,7 +350,7 @@ fn wrong_key(known: &KnownKeys) -> CallError {
     )
 }
 
-pub fn conflict(message: impl Into<String>, hint: impl Into<String>) -> CallError {
+pub(super) fn conflict(message: impl Into<String>, hint: impl Into<String>) -> CallError {
     CallError::new(ErrorType::Conflict, message, hint)
 }
 

@@ -18,7 +18,7 @@ use super::document::OauthClient;
 use super::token_response::{self, TokenFailure, Tokens};
 
 /// A request to a token endpoint or a vault.
-pub type HttpRequest = Request<Vec<u8>>;
+pub(super) type HttpRequest = Request<Vec<u8>>;
 
 /// Sends a request to a token endpoint or a vault and returns the response with any status, without following redirects.
 /// Tests replace it by a fake.
@@ -43,7 +43,7 @@ pub fn token_client(client: HostClient) -> TokenClient {
 }
 
 /// An authorization request (RFC 6749, section 4.1.1).
-pub struct AuthorizationRequest {
+pub(super) struct AuthorizationRequest {
     /// The URL that the user opens.
     pub url: String,
     /// CSRF token that the response must contain.
@@ -53,10 +53,10 @@ pub struct AuthorizationRequest {
 }
 
 /// A token request in progress.
-pub type TokenRequest = Pin<Box<dyn Future<Output = Result<Tokens, TokenFailure>> + Send>>;
+pub(super) type TokenRequest = Pin<Box<dyn Future<Output = Result<Tokens, TokenFailure>> + Send>>;
 
 /// Builds an authorization request with PKCE.
-pub fn authorization_request(
+pub(super) fn authorization_request(
     client: &OauthClient,
     authorization_url: &str,
     redirect_url: &str,
@@ -109,7 +109,7 @@ pub fn exchange_code(
 }
 
 /// Refreshes tokens (RFC 6749, section 6).
-pub fn refresh(
+pub(super) fn refresh(
     http: &TokenClient,
     client: &OauthClient,
     secret: Option<&Secret>,
@@ -120,7 +120,7 @@ pub fn refresh(
 }
 
 /// Requests tokens by the client credentials grant (RFC 6749, section 4.4).
-pub fn client_credentials(
+pub(super) fn client_credentials(
     http: &TokenClient,
     client: &OauthClient,
     secret: Option<&Secret>,

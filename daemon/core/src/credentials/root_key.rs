@@ -17,7 +17,7 @@ use toolgate_state::keys::envelope::{ROOT_KEY_ID_BYTES, RootKeyId};
 use zeroize::Zeroizing;
 
 /// Most bytes that are read of a key file: 64 digits with some whitespace. A wrong file is not read completely.
-pub const WRITTEN_KEY_BYTES: u64 = 128;
+pub(super) const WRITTEN_KEY_BYTES: u64 = 128;
 
 /// A root key.
 pub struct RootKey {

@@ -22,7 +22,7 @@ use super::vault_references::VaultRead;
 
 /// All credentials, and the root keys.
 #[derive(Clone)]
-pub struct CredentialSnapshot {
+pub(super) struct CredentialSnapshot {
     pub keys: Keys,
     organizations: HashMap<Name, Arc<OrgCredentials>>,
 }
@@ -201,7 +201,7 @@ impl Credential {
     }
 }
 
-pub fn seal_context<'a>(row: &'a CredentialRow, document: &'a CredentialDocument) -> SealContext<'a> {
+pub(super) fn seal_context<'a>(row: &'a CredentialRow, document: &'a CredentialDocument) -> SealContext<'a> {
     SealContext {
         organization: row.organization.as_str(),
         id: &row.id,
@@ -214,7 +214,7 @@ pub fn seal_context<'a>(row: &'a CredentialRow, document: &'a CredentialDocument
 }
 
 /// Encodes ciphertexts in base64 for the store.
-pub fn to_stored(sealed: &SealedSecret) -> SealedText {
+pub(super) fn to_stored(sealed: &SealedSecret) -> SealedText {
     SealedText {
         root_key: sealed.root_key.to_string(),
         wrapped_key: BASE64_STANDARD.encode(&sealed.wrapped_key),
@@ -223,7 +223,7 @@ pub fn to_stored(sealed: &SealedSecret) -> SealedText {
 }
 
 /// Decodes ciphertexts of the store; `None` for text that this version does not write.
-pub fn from_stored(sealed: &SealedText) -> Option<SealedSecret> {
+pub(super) fn from_stored(sealed: &SealedText) -> Option<SealedSecret> {
     let bytes = |text: &str| BASE64_STANDARD.decode(text).ok();
     Some(SealedSecret {
         root_key: RootKeyId::parse(&sealed.root_key)?,
@@ -233,36 +233,40 @@ pub fn from_stored(sealed: &SealedText) -> Option<SealedSecret> {
 }
 
 impl CredentialSnapshot {
-    pub fn new(keys: Keys) -> Self {
+    pub(super) fn new(keys: Keys) -> Self {
         Self { keys, organizations: HashMap::new() }
     }
 
-    pub fn find(&self, organization: &Name, name: &Name) -> Option<&Arc<Credential>> {
+    pub(super) fn find(&self, organization: &Name, name: &Name) -> Option<&Arc<Credential>> {
         self.organizations.get(organization)?.by_name.get(name)
     }
 
     /// The credentials of an organization, ordered by name.
-    pub fn of(&self, organization: &Name) -> impl Iterator<Item = &Arc<Credential>> {
+    pub(super) fn of(&self, organization: &Name) -> impl Iterator<Item = &Arc<Credential>> {
         self.organizations.get(organization).into_iter().flat_map(|own| own.by_name.values())
     }
 
-    pub fn all(&self) -> impl Iterator<Item = &Arc<Credential>> {
+    pub(super) fn all(&self) -> impl Iterator<Item = &Arc<Credential>> {
         self.organizations.values().flat_map(|own| own.by_name.values())
     }
 
-    pub fn organizations(&self) -> impl Iterator<Item = &Name> {
+    pub(super) fn organizations(&self) -> impl Iterator<Item = &Name> {
         self.organizations.keys()
     }
 
     /// The credentials of the organization and of this user.
-    pub fn accessible(&self, organization: &Name, user: Option<&str>) -> Vec<&Arc<Credential>> {
+    pub(super) fn accessible(&self, organization: &Name, user: Option<&str>) -> Vec<&Arc<Credential>> {
         let Some(own) = self.organizations.get(organization) else { return Vec::new() };
         let of = |owner: Option<String>| own.by_owner.get(&owner).into_iter().flatten();
         of(None).chain(user.into_iter().flat_map(|user| of(Some(user.to_owned())))).collect()
     }
 
     /// The input of [`toolgate_admission::choose_credential`], in the same order.
-    pub fn candidates<'a>(&self, found: &[&'a Arc<Credential>], now_ms: u64) -> Vec<CredentialCandidate<'a>> {
+    pub(super) fn candidates<'a>(
+        &self,
+        found: &[&'a Arc<Credential>],
+        now_ms: u64,
+    ) -> Vec<CredentialCandidate<'a>> {
         let candidate = |credential: &&'a Arc<Credential>| CredentialCandidate {
             provider: &credential.document.provider,
             owner: &credential.owner,
@@ -273,14 +277,14 @@ impl CredentialSnapshot {
     }
 
     /// The providers for which the organization or one of its users has a usable credential (G8).
-    pub fn connected_providers(&self, organization: &Name, now_ms: u64) -> BTreeSet<String> {
+    pub(super) fn connected_providers(&self, organization: &Name, now_ms: u64) -> BTreeSet<String> {
         let is_usable = |credential: &&Arc<Credential>| credential.unusable(&self.keys, now_ms).is_none();
         let usable = self.of(organization).filter(is_usable);
         usable.map(|credential| credential.document.provider.clone()).collect()
     }
 
     /// Inserts credentials, each in place of the one with its name.
-    pub fn insert_all(&mut self, credentials: impl IntoIterator<Item = Arc<Credential>>) {
+    pub(super) fn insert_all(&mut self, credentials: impl IntoIterator<Item = Arc<Credential>>) {
         let mut changed = BTreeSet::new();
         for credential in credentials {
             let (organization, name) = (credential.row.organization.clone(), credential.row.name.clone());
@@ -295,14 +299,14 @@ impl CredentialSnapshot {
         }
     }
 
-    pub fn remove(&mut self, organization: &Name, name: &Name) {
+    pub(super) fn remove(&mut self, organization: &Name, name: &Name) {
         if let Some(own) = self.organizations.get_mut(organization) {
             Arc::make_mut(own).by_name.remove(name);
             OrgCredentials::index(own);
         }
     }
 
-    pub fn remove_organization(&mut self, organization: &Name) {
+    pub(super) fn remove_organization(&mut self, organization: &Name) {
         self.organizations.remove(organization);
     }
 }

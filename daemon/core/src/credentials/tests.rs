@@ -36,7 +36,7 @@ pub(super) fn name(text: &str) -> Name {
 }
 
 impl Fixture {
-    pub async fn new() -> Self {
+    pub(super) async fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(&folder.path().join("state.db")).await.unwrap();
         let (audit, _) = Audit::start(&AuditSettings::new(folder.path().join("audit"))).await.unwrap();
@@ -49,16 +49,16 @@ impl Fixture {
         Self { folder, registry, store, audit }
     }
 
-    pub fn path(&self, file: &str) -> std::path::PathBuf {
+    pub(super) fn path(&self, file: &str) -> std::path::PathBuf {
         self.folder.path().join(file)
     }
 
-    pub async fn open_with(&self, source: RootKeySource) -> Credentials {
+    pub(super) async fn open_with(&self, source: RootKeySource) -> Credentials {
         self.open_for(source, Arc::new(|_| Box::pin(async { Err(TokenClientError("nobody there".into())) })))
             .await
     }
 
-    pub async fn open_for(&self, source: RootKeySource, http: TokenClient) -> Credentials {
+    pub(super) async fn open_for(&self, source: RootKeySource, http: TokenClient) -> Credentials {
         let redirect_url = "http://127.0.0.1:7300/v1/oauth/callback".to_owned();
         let audit = self.audit.clone();
         let client_metadata_url = None;
@@ -68,21 +68,21 @@ impl Fixture {
         self.open_set(settings).await
     }
 
-    pub async fn open_set(&self, settings: CredentialSettings) -> Credentials {
+    pub(super) async fn open_set(&self, settings: CredentialSettings) -> Credentials {
         Credentials::open(self.store.clone(), self.registry.clone(), settings, 1).await.unwrap()
     }
 
     /// With the default source of the root key.
-    pub async fn open(&self) -> Credentials {
+    pub(super) async fn open(&self) -> Credentials {
         self.open_with(RootKeySource::Generated(self.path("root"))).await
     }
 
-    pub async fn change(&self, sql: &'static str) {
+    pub(super) async fn change(&self, sql: &'static str) {
         let mut connection = self.store.raw().await;
         sqlx::raw_sql(sql).execute(&mut *connection).await.unwrap();
     }
 
-    pub fn bytes_on_disk(&self) -> Vec<u8> {
+    pub(super) fn bytes_on_disk(&self) -> Vec<u8> {
         let files = std::fs::read_dir(self.folder.path()).unwrap();
         let read = |path: &Path| std::fs::read(path).unwrap();
         files

@@ -42,7 +42,7 @@ pub enum TokenFailure {
 }
 
 /// Reads a response. `sent` are the secrets of the request, which no message may repeat.
-pub fn read(status: StatusCode, body: &[u8], sent: &[Secret]) -> Result<Tokens, TokenFailure> {
+pub(super) fn read(status: StatusCode, body: &[u8], sent: &[Secret]) -> Result<Tokens, TokenFailure> {
     let unavailable = TokenFailure::Unavailable;
     let fields = fields(body).ok_or_else(|| {
         unavailable(format!(

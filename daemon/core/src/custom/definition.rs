@@ -25,7 +25,7 @@ pub(super) struct ParsedDefinition<'a> {
 }
 
 impl<'a> ParsedDefinition<'a> {
-    pub fn parse(text: &'a str) -> Result<Self, CallError> {
+    pub(super) fn parse(text: &'a str) -> Result<Self, CallError> {
         let value = parse_strict(text, DEPTH)
             .map_err(|error| wrong(&error.pointer, error.to_string(), "send one JSON object".to_owned()))?;
         if !value.is_object() {
@@ -38,13 +38,13 @@ impl<'a> ParsedDefinition<'a> {
         Ok(Self { kind: kind.unwrap_or_default(), text: text.into(), trace_context, server })
     }
 
-    pub fn into_owned(self) -> ParsedDefinition<'static> {
+    pub(super) fn into_owned(self) -> ParsedDefinition<'static> {
         let Self { kind, text, trace_context, server } = self;
         ParsedDefinition { kind, text: text.into_owned().into(), trace_context, server }
     }
 
     /// Whether both definitions mount the same tools of the same server.
-    pub fn mounts_the_same_as(&self, other: &ParsedDefinition<'_>) -> bool {
+    pub(super) fn mounts_the_same_as(&self, other: &ParsedDefinition<'_>) -> bool {
         self.kind == DefinitionKind::Mcp && other.kind == DefinitionKind::Mcp && self.server == other.server
     }
 }

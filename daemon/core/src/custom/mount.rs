@@ -52,20 +52,20 @@ pub(super) struct Waiting {
 
 impl Mount {
     /// Creates a mount without a waiting list.
-    pub fn new(discovered: Box<RawValue>) -> Self {
+    pub(super) fn new(discovered: Box<RawValue>) -> Self {
         Self { discovered, waiting: None }
     }
 
-    pub fn parse(text: &str) -> Result<Self, CallError> {
+    pub(super) fn parse(text: &str) -> Result<Self, CallError> {
         serde_json::from_str(text).map_err(|error| unreadable(&error))
     }
 
-    pub fn text(&self) -> String {
+    pub(super) fn text(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
     }
 
     /// Records a discovered list: if it differs, it waits under the digest that `make` returns.
-    pub async fn note(
+    pub(super) async fn note(
         &mut self,
         found: Box<RawValue>,
         make: impl AsyncFnOnce(Box<RawValue>) -> Result<String, CallError>,
@@ -80,7 +80,7 @@ impl Mount {
     }
 
     /// Returns the mount with the waiting list as the served one.
-    pub fn with_consent(self, key: &ToolKey, digest: &str) -> Result<Self, CallError> {
+    pub(super) fn with_consent(self, key: &ToolKey, digest: &str) -> Result<Self, CallError> {
         match self.waiting {
             Some(waiting) if waiting.digest == digest => Ok(Self::new(waiting.discovered)),
             Some(_) => Err(not_that(key)),

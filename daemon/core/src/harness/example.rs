@@ -36,7 +36,7 @@ pub(crate) struct ExampleRunner<'a> {
 
 impl ExampleRunner<'_> {
     /// Runs an example, with a workspace of its own if its plugin asks for files. Fails by a fault of this machine alone.
-    pub async fn run(
+    pub(crate) async fn run(
         &self,
         tool: &ToolDescriptor,
         example: &Example,

@@ -24,7 +24,7 @@ const FETCH_TIME: Duration = Duration::from_secs(20);
 const KEYS_KEPT: Duration = Duration::from_secs(24 * 3600);
 
 /// The keys of an issuer, and the task that fetches them.
-pub struct IssuerKeys {
+pub(super) struct IssuerKeys {
     issuer: String,
     jwks_uri: Option<String>,
     keys: watch::Sender<Keys>,
@@ -34,7 +34,7 @@ pub struct IssuerKeys {
 
 /// Why there is no key for a token.
 #[derive(Debug, thiserror::Error)]
-pub enum NoKey {
+pub(super) enum NoKey {
     /// No fetch has succeeded.
     #[error("the keys of the issuer are not known")]
     NotFetched,
@@ -55,17 +55,17 @@ struct Keys {
 
 impl IssuerKeys {
     /// Keys that are not fetched yet. Without `jwks_uri`, the metadata of the issuer have their URL.
-    pub fn new(issuer: String, jwks_uri: Option<String>) -> Self {
+    pub(super) fn new(issuer: String, jwks_uri: Option<String>) -> Self {
         Self { issuer, jwks_uri, keys: watch::Sender::default(), wanted: Notify::new() }
     }
 
     /// The issuer, as its tokens name it.
-    pub fn issuer(&self) -> &str {
+    pub(super) fn issuer(&self) -> &str {
         &self.issuer
     }
 
     /// Returns the key that signed the token. Waits for a fetch if the key is not known and a fetch is due.
-    pub async fn key_of(&self, token: &UnverifiedToken<'_>) -> Result<Arc<Key>, NoKey> {
+    pub(super) async fn key_of(&self, token: &UnverifiedToken<'_>) -> Result<Arc<Key>, NoKey> {
         let mut fetches = self.keys.subscribe();
         let known = fetches.borrow_and_update().clone();
         if let Ok(key) = known.find(token) {
@@ -87,7 +87,7 @@ impl IssuerKeys {
     }
 
     /// Fetches the keys, again and again.
-    pub async fn keep_fetched(&self, http: &TokenClient) {
+    pub(super) async fn keep_fetched(&self, http: &TokenClient) {
         let (mut asked, mut failure) = (None, String::new());
         loop {
             let fetching = fetch_issuer_keys(http, &self.issuer, self.jwks_uri.as_deref());

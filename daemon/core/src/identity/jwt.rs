@@ -30,7 +30,7 @@ const SHOWN_CHARS: usize = 100;
 
 /// The signature algorithms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Algorithm {
+pub(super) enum Algorithm {
     Rs256,
     Es256,
     EdDsa,
@@ -38,7 +38,7 @@ pub enum Algorithm {
 
 /// Why an access token is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum InvalidToken {
+pub(super) enum InvalidToken {
     #[error("it is not a signed JWT")]
     Malformed,
     #[error("its algorithm is `{0}`; `RS256`, `ES256` and `EdDSA` are accepted")]
@@ -72,7 +72,7 @@ pub enum InvalidToken {
 }
 
 /// A token whose signature is not verified yet.
-pub struct UnverifiedToken<'a> {
+pub(super) struct UnverifiedToken<'a> {
     pub algorithm: Algorithm,
     pub key_id: Option<String>,
     /// Whether its type is that of an access token (RFC 9068), and of no other.
@@ -83,14 +83,14 @@ pub struct UnverifiedToken<'a> {
 }
 
 /// The claims that an issuer's tokens must have.
-pub struct Expected<'a> {
+pub(super) struct Expected<'a> {
     pub audience: &'a str,
     pub agent_claim: &'a str,
 }
 
 /// The claims of a valid token.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Claims {
+pub(super) struct Claims {
     pub subject: String,
     pub organization: Name,
     pub agent: Name,
@@ -100,7 +100,7 @@ pub struct Claims {
 }
 
 /// A public key of an issuer.
-pub struct Key {
+pub(super) struct Key {
     id: Option<String>,
     algorithm: Algorithm,
     material: Material,
@@ -132,7 +132,7 @@ impl Algorithm {
 
 impl<'a> UnverifiedToken<'a> {
     /// Parses a token in the compact form.
-    pub fn parse(text: &'a str) -> Result<Self, InvalidToken> {
+    pub(super) fn parse(text: &'a str) -> Result<Self, InvalidToken> {
         let malformed = || InvalidToken::Malformed;
         let (signed, signature) = text.rsplit_once('.').ok_or_else(malformed)?;
         let (header, claims) = signed.split_once('.').ok_or_else(malformed)?;
@@ -161,12 +161,17 @@ impl<'a> UnverifiedToken<'a> {
     }
 
     /// The issuer that the token names.
-    pub fn issuer(&self) -> Result<&str, InvalidToken> {
+    pub(super) fn issuer(&self) -> Result<&str, InvalidToken> {
         self.text("iss")
     }
 
     /// Verifies an access token: the signature, then the claims.
-    pub fn verify(&self, key: &Key, expected: &Expected<'_>, now_ms: u64) -> Result<Claims, InvalidToken> {
+    pub(super) fn verify(
+        &self,
+        key: &Key,
+        expected: &Expected<'_>,
+        now_ms: u64,
+    ) -> Result<Claims, InvalidToken> {
         let (subject, expires_ms) = self.verify_common(key, expected.audience, now_ms)?;
         let agent = self.text(expected.agent_claim)?.split_once('/');
         let agent = agent.and_then(|(organization, agent)| {
@@ -179,7 +184,7 @@ impl<'a> UnverifiedToken<'a> {
 
     /// Verifies an ID token (OpenID Connect Core, section 3.1.3.7): the signature, then the claims. Returns the subject. The claims
     /// of a token that was not verified decide nothing.
-    pub fn verify_id(
+    pub(super) fn verify_id(
         &self,
         key: &Key,
         client_id: &str,
@@ -207,7 +212,7 @@ impl<'a> UnverifiedToken<'a> {
     }
 
     /// The texts of a claim that is a text or a list of texts; none where it is missing.
-    pub fn texts(&self, claim: &str) -> Vec<String> {
+    pub(super) fn texts(&self, claim: &str) -> Vec<String> {
         claim_texts(&self.claims, claim)
     }
 
@@ -273,7 +278,7 @@ impl<'a> UnverifiedToken<'a> {
 
 impl Key {
     /// The keys of a JWK set that can sign access tokens. Keys of other kinds are left out (RFC 7517, section 5).
-    pub fn read_set(set: &Map<String, Value>) -> Option<Vec<Self>> {
+    pub(super) fn read_set(set: &Map<String, Value>) -> Option<Vec<Self>> {
         let keys = set.get("keys")?.as_array()?;
         Some(keys.iter().filter_map(Value::as_object).filter_map(Self::read).take(KEYS).collect())
     }
@@ -307,12 +312,12 @@ impl Key {
         fits.then(|| Self { id, algorithm, material, removed: CancellationToken::new() })
     }
 
-    pub fn is_same(&self, other: &Self) -> bool {
+    pub(super) fn is_same(&self, other: &Self) -> bool {
         (&self.id, self.algorithm, &self.material) == (&other.id, other.algorithm, &other.material)
     }
 
     /// Whether the key may have signed the token.
-    pub fn fits(&self, token: &UnverifiedToken<'_>) -> bool {
+    pub(super) fn fits(&self, token: &UnverifiedToken<'_>) -> bool {
         let is_named = token.key_id.is_none() || token.key_id == self.id;
         is_named && token.algorithm == self.algorithm
     }
@@ -342,7 +347,7 @@ impl fmt::Debug for Key {
 }
 
 /// The texts of a claim that is a text or a list of texts; none where it is missing.
-pub fn claim_texts(claims: &Map<String, Value>, claim: &str) -> Vec<String> {
+pub(super) fn claim_texts(claims: &Map<String, Value>, claim: &str) -> Vec<String> {
     match claims.get(claim) {
         Some(Value::String(text)) => vec![text.clone()],
         Some(Value::Array(list)) => list.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
@@ -370,11 +375,11 @@ fn decode_object(text: &str) -> Option<Map<String, Value>> {
 }
 
 /// A text of a token, for messages.
-pub fn display_text(text: &str) -> String {
+pub(super) fn display_text(text: &str) -> String {
     escape_for_display(text, SHOWN_CHARS).replace('`', "'")
 }
 
 #[cfg(test)]
-pub mod testing;
+pub(crate) mod testing;
 #[cfg(test)]
 mod tests;

@@ -19,7 +19,7 @@ pub(super) enum Challenge {
 
 impl Challenge {
     /// Finds the first challenge of a known scheme.
-    pub fn find(headers: &HeaderMap) -> Option<Self> {
+    pub(super) fn find(headers: &HeaderMap) -> Option<Self> {
         headers.get_all(WWW_AUTHENTICATE).iter().find_map(|value| Self::parse(value.to_str().ok()?))
     }
 

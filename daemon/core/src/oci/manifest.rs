@@ -51,14 +51,14 @@ pub(super) struct WasmConfig {
 }
 
 impl BlobDescriptor {
-    pub fn new(media_type: &str, blob: &[u8]) -> Self {
+    pub(super) fn new(media_type: &str, blob: &[u8]) -> Self {
         let digest = digest_of(blob).to_string();
         Self { media_type: media_type.to_owned(), digest, size: blob.len() as u64 }
     }
 }
 
 impl Manifest {
-    pub fn new(artifact_type: Option<&str>, config: BlobDescriptor, layer: BlobDescriptor) -> Self {
+    pub(super) fn new(artifact_type: Option<&str>, config: BlobDescriptor, layer: BlobDescriptor) -> Self {
         Self {
             schema_version: 2,
             media_type: Some(MANIFEST_TYPE.to_owned()),

@@ -31,7 +31,7 @@ enum Unfinished {
 }
 
 impl FolderEvents {
-    pub fn open(folder: &Path) -> io::Result<Self> {
+    pub(super) fn open(folder: &Path) -> io::Result<Self> {
         let watch = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)?;
         let files = WatchFlags::CREATE | WatchFlags::MODIFY | WatchFlags::CLOSE_WRITE;
         let names = WatchFlags::MOVED_FROM | WatchFlags::MOVED_TO | WatchFlags::DELETE;
@@ -41,7 +41,7 @@ impl FolderEvents {
     }
 
     /// Whether a program may still be writing the file, which has this size.
-    pub fn is_unfinished(&self, name: &OsStr, bytes: u64) -> bool {
+    pub(super) fn is_unfinished(&self, name: &OsStr, bytes: u64) -> bool {
         match self.unfinished.get(name) {
             Some(Unfinished::Written) => true,
             Some(Unfinished::Created) => bytes == 0,
@@ -50,7 +50,7 @@ impl FolderEvents {
     }
 
     /// Reads the events that are there. Returns whether there were any.
-    pub fn catch_up(&mut self) -> io::Result<bool> {
+    pub(super) fn catch_up(&mut self) -> io::Result<bool> {
         read_events(&self.watch, &mut self.unfinished, &mut self.is_gone)
     }
 }

@@ -44,7 +44,7 @@ pub(super) struct Presence {
 impl Presence {
     /// Takes a look. Returns whether one has found a plugin file since the folder was opened, so that a file that is not there
     /// was removed.
-    pub fn note(&mut self, look: &Look) -> bool {
+    pub(super) fn note(&mut self, look: &Look) -> bool {
         self.has_files &= self.place == look.place;
         self.place = look.place;
         self.has_files |= !look.files.is_empty();
@@ -52,7 +52,7 @@ impl Presence {
     }
 
     /// Begins anew: the folder is another one.
-    pub fn forget(&mut self) {
+    pub(super) fn forget(&mut self) {
         self.has_files = false;
     }
 }
@@ -81,7 +81,7 @@ pub(super) struct ReadFile {
 
 impl Stamp {
     /// The names and sizes of the files of a plugin.
-    pub fn files(&self, namespace: &Namespace) -> impl Iterator<Item = (String, u64)> {
+    pub(super) fn files(&self, namespace: &Namespace) -> impl Iterator<Item = (String, u64)> {
         let signature = self.signature.as_ref().map(|file| (signature_name(namespace), file.bytes));
         [(component_name(namespace), self.component.bytes)].into_iter().chain(signature)
     }

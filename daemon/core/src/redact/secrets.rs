@@ -122,7 +122,7 @@ const KEY_KIND: &str = "PRIVATE KEY-----";
 const KEY_END: &str = "-----END ";
 
 /// Whether JSON text may have a secret. Most have none, and need not be parsed.
-pub fn may_have_secret(json: &str, emails: bool) -> bool {
+pub(super) fn may_have_secret(json: &str, emails: bool) -> bool {
     let mut digits = 0;
     let has_number = json.bytes().any(|byte| {
         match byte {
@@ -136,7 +136,7 @@ pub fn may_have_secret(json: &str, emails: bool) -> bool {
 }
 
 /// Replaces the secrets in a value, at any depth. Returns whether it has any.
-pub fn redact_value(value: &mut Value, emails: bool) -> bool {
+pub(super) fn redact_value(value: &mut Value, emails: bool) -> bool {
     let redacted = match value {
         Value::String(text) => match redact_text(text, emails) {
             Cow::Owned(redacted) => Value::String(redacted),
@@ -207,7 +207,7 @@ fn is_secret_name(name: &str) -> bool {
 }
 
 /// Replaces the keys, tokens and card numbers in a text, and e-mail addresses where `emails` says so.
-pub fn redact_text(text: &str, emails: bool) -> Cow<'_, str> {
+pub(super) fn redact_text(text: &str, emails: bool) -> Cow<'_, str> {
     let mut found = private_keys(text);
     credentials(text, &mut found);
     cards(text, &mut found);

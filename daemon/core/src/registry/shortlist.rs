@@ -15,7 +15,7 @@ use toolgate_sandbox::Component;
 use super::{CatalogueLayer, Snapshot};
 
 /// The prepared data of one catalogue and one policy.
-pub struct Broker {
+pub(super) struct Broker {
     index: BrokerIndex,
     intents: Intents,
 }

@@ -44,13 +44,13 @@ struct OpenCache {
 }
 
 impl Workspaces {
-    pub fn new(most: usize) -> Self {
+    pub(super) fn new(most: usize) -> Self {
         let cache = OpenCache { most, younger: HashMap::new(), older: HashMap::new() };
         Self { files: FilePool::default(), cache: Mutex::new(cache) }
     }
 
     /// Opens the workspace of a session. The folder is made on first use, since most sessions never have one.
-    pub async fn open(
+    pub(super) async fn open(
         &self,
         session: &str,
         slot: &WorkspaceSlot,
@@ -79,7 +79,7 @@ impl Workspaces {
     }
 
     /// Closes a session's workspace for good. Returns it where it is open.
-    pub async fn end(&self, session: &str, slot: &WorkspaceSlot) -> Option<Workspace> {
+    pub(super) async fn end(&self, session: &str, slot: &WorkspaceSlot) -> Option<Workspace> {
         let state = mem::replace(&mut *slot.0.lock().await, SlotState::Ended);
         drop(self.cache().remove(session));
         match state {

@@ -37,7 +37,7 @@ const FLUSH_TIME: Duration = Duration::from_secs(5);
 
 /// The spans of ended calls, on their way to the exporter.
 #[derive(Debug)]
-pub struct SpanQueue {
+pub(super) struct SpanQueue {
     sender: mpsc::Sender<Vec<Span>>,
     exported: AtomicU64,
     dropped: AtomicU64,
@@ -98,7 +98,7 @@ impl SpanQueue {
     }
 
     /// Spans that the collector took, and spans that were dropped.
-    pub fn counts(&self) -> (u64, u64) {
+    pub(super) fn counts(&self) -> (u64, u64) {
         (self.exported.load(Ordering::Relaxed), self.dropped.load(Ordering::Relaxed))
     }
 }

@@ -31,7 +31,7 @@ pub const PROGRAM: &str = "/proc/self/exe";
 
 /// Paths by what the process may do with them and, if they are folders, with everything below.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct FileRules {
+pub(super) struct FileRules {
     /// Read files and list folders.
     pub read: Vec<PathBuf>,
     /// Start as a program.
@@ -44,7 +44,7 @@ pub struct FileRules {
 
 impl FileRules {
     /// The rules for a daemon with these settings and this data folder.
-    pub fn of(config: &Config, data: &Path) -> Self {
+    pub(super) fn of(config: &Config, data: &Path) -> Self {
         let mut rules = Self::default();
         rules.read.extend(SYSTEM.iter().map(PathBuf::from));
         rules.read.extend(folders_of(Path::new("/etc/resolv.conf")));
@@ -67,7 +67,7 @@ impl FileRules {
     }
 
     /// Why the rules bound no file, if they do not.
-    pub fn gap(&self) -> Option<&'static str> {
+    pub(super) fn gap(&self) -> Option<&'static str> {
         let is_everywhere = self.write.iter().any(|path| is_root(path));
         is_everywhere
             .then_some("files, since `store` lies in the root folder: move it into a folder of its own")

@@ -13,7 +13,7 @@ use rustix::io::{Errno, FdFlags, fcntl_getfd, fcntl_setfd};
 const STANDARD: RawFd = 2;
 
 /// Marks every open descriptor, besides the standard ones, as closed at `execve`. The daemon's own are marked already.
-pub fn close_at_exec() -> io::Result<()> {
+pub(super) fn close_at_exec() -> io::Result<()> {
     let mut open = Vec::new();
     for entry in fs::read_dir("/proc/self/fd")? {
         let number = entry?.file_name().to_str().and_then(|name| name.parse::<RawFd>().ok());
@@ -36,7 +36,7 @@ pub fn close_at_exec() -> io::Result<()> {
 
 /// Puts temporary files into a folder, those of SQLite too. `/tmp` and `/var/tmp` are out of reach behind the wall.
 /// `threads` is the number of threads of the process; with more than one the environment stays as it is.
-pub fn keep_temporary_files(folder: &Path, threads: usize) {
+pub(super) fn keep_temporary_files(folder: &Path, threads: usize) {
     // The folder is set once in a process.
     let _ = tempfile::env::override_temp_dir(folder);
     if threads == 1 {

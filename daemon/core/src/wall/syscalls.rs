@@ -90,7 +90,7 @@ const SOCK_TYPES: u64 = 0xf;
 const SET_DUMPABLE: u64 = 4;
 
 /// Whether the kernel filters system calls.
-pub fn are_available() -> bool {
+pub(super) fn are_available() -> bool {
     let actions = std::fs::read_to_string("/proc/sys/kernel/seccomp/actions_avail");
     // A service manager may hide the first file.
     let status = std::fs::read_to_string("/proc/self/status");
@@ -99,13 +99,13 @@ pub fn are_available() -> bool {
 }
 
 /// Refuses the daemon what it does not need, in all of its threads and in its compile worker.
-pub fn restrict_daemon() -> Result<(), Error> {
+pub(super) fn restrict_daemon() -> Result<(), Error> {
     apply_filter_all_threads(&refusal_of_clone3()?)?;
     apply_filter_all_threads(&daemon_filter()?)
 }
 
 /// Refuses the compile worker all but what it needs.
-pub fn restrict_worker() -> Result<(), Error> {
+pub(super) fn restrict_worker() -> Result<(), Error> {
     apply_filter_all_threads(&refusal_of_clone3()?)?;
     apply_filter_all_threads(&worker_filter()?)
 }

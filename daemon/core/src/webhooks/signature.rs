@@ -12,14 +12,14 @@ pub const SIGNATURE_HEADER: &str = "toolgate-signature";
 const PREFIX: &str = "v1=";
 
 /// Signs a body for its header.
-pub fn sign(secret: &Secret, timestamp: &str, body: &[u8]) -> String {
+pub(super) fn sign(secret: &Secret, timestamp: &str, body: &[u8]) -> String {
     let mut context = hmac::Context::with_key(&key(secret));
     update(&mut context, timestamp, body);
     format!("{PREFIX}{}", hex::encode(context.sign().as_ref()))
 }
 
 /// Verifies the header of a signature, in constant time.
-pub fn verify(secret: &Secret, timestamp: &str, body: &[u8], header: &str) -> bool {
+pub(super) fn verify(secret: &Secret, timestamp: &str, body: &[u8], header: &str) -> bool {
     let Some(tag) = header.strip_prefix(PREFIX).and_then(|digits| hex::decode(digits.as_bytes())) else {
         return false;
     };

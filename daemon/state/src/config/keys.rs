@@ -24,7 +24,7 @@ const GIB: u64 = 1 << 30;
 const DAY_SECONDS: u64 = 24 * 3600;
 
 /// A key, for validation and documentation.
-pub struct Key {
+pub(super) struct Key {
     pub name: &'static str,
     pub meaning: &'static [&'static str],
     pub values: ValueKind,
@@ -33,7 +33,7 @@ pub struct Key {
 }
 
 /// A `[section]` of the file. The section without a name has the top-level keys.
-pub struct Section {
+pub(super) struct Section {
     pub name: &'static str,
     pub meaning: &'static [&'static str],
     pub keys: &'static [Key],
@@ -41,7 +41,7 @@ pub struct Section {
 
 /// The sections that are defined here. A name with a dot is that of a key whose value is a table, or a list of tables. The table of `[limits]` is
 /// in `toolgate-admission`, which enforces them.
-pub const SECTIONS: &[Section] = &[
+pub(super) const SECTIONS: &[Section] = &[
     Config::SECTION,
     Tls::SECTION,
     Http::SECTION,
@@ -69,7 +69,7 @@ pub const SECTIONS: &[Section] = &[
 ];
 
 /// The section with the limits of a call.
-pub const LIMITS_SECTION: &str = "limits";
+pub(super) const LIMITS_SECTION: &str = "limits";
 
 macro_rules! settings {
     (

@@ -44,7 +44,7 @@ impl ConfigError {
 }
 
 /// Reads `file`.
-pub fn read_text(file: &Path) -> Result<String, ConfigError> {
+pub(super) fn read_text(file: &Path) -> Result<String, ConfigError> {
     std::fs::read_to_string(file).map_err(|error| {
         ConfigError::new(
             format!("cannot read settings from `{}`: {error}", file.display()),
@@ -54,7 +54,7 @@ pub fn read_text(file: &Path) -> Result<String, ConfigError> {
 }
 
 /// Parses `text` and validates each key by itself; `file` is its name in errors.
-pub fn read(text: &str, file: &Path) -> Result<Config, ConfigError> {
+pub(super) fn read(text: &str, file: &Path) -> Result<Config, ConfigError> {
     let source = Source { text, file };
     let tree = DeTable::parse(text).map_err(|error| source.toml_error(&error))?;
     source.check_file(tree.get_ref())?;

@@ -14,7 +14,7 @@ use super::vault_paths::{ReferencePrefix, VaultEngine};
 
 /// The values that a key accepts.
 #[derive(Clone, Copy)]
-pub enum ValueKind {
+pub(super) enum ValueKind {
     Number {
         least: u64,
         most: u64,
@@ -45,52 +45,52 @@ pub enum ValueKind {
 }
 
 /// A text format, checked with the parser that later reads the value.
-pub struct TextFormat {
+pub(super) struct TextFormat {
     pub accepts: fn(&str) -> bool,
     /// The name of the format in messages.
     pub name: &'static str,
     pub example: &'static str,
 }
 
-pub const VAULT_URL: TextFormat =
+pub(super) const VAULT_URL: TextFormat =
     TextFormat { accepts: is_base_url, name: "URL", example: "https://vault.example.org:8200" };
-pub const PUBLIC_URL: TextFormat =
+pub(super) const PUBLIC_URL: TextFormat =
     TextFormat { accepts: is_base_url, name: "URL", example: "https://tools.example.org" };
-pub const TRACES_ENDPOINT: TextFormat = TextFormat {
+pub(super) const TRACES_ENDPOINT: TextFormat = TextFormat {
     accepts: |text| parse_endpoint(text).is_some(),
     name: "URL",
     example: "http://127.0.0.1:4318/v1/traces",
 };
-pub const VAULT_KV: TextFormat = TextFormat {
+pub(super) const VAULT_KV: TextFormat = TextFormat {
     accepts: |text| VaultEngine::kv(text).is_some(),
     name: "`MOUNT/PATH#FIELD`",
     example: "secret/toolgate#root_key",
 };
-pub const VAULT_TRANSIT: TextFormat = TextFormat {
+pub(super) const VAULT_TRANSIT: TextFormat = TextFormat {
     accepts: |text| VaultEngine::transit(text, PathBuf::new()).is_some(),
     name: "`MOUNT/KEY`",
     example: "transit/toolgate",
 };
-pub const VAULT_REFERENCES: TextFormat = TextFormat {
+pub(super) const VAULT_REFERENCES: TextFormat = TextFormat {
     accepts: |text| ReferencePrefix::parse(text).is_some(),
     name: "`MOUNT/…/{organization}/`",
     example: "kv/tenants/{organization}/",
 };
 
-pub const REGISTRY_HOST: TextFormat =
+pub(super) const REGISTRY_HOST: TextFormat =
     TextFormat { accepts: is_registry_host, name: "`HOST` or `HOST:PORT`", example: "registry.example.org" };
-pub const SECURE_URL: TextFormat = TextFormat {
+pub(super) const SECURE_URL: TextFormat = TextFormat {
     accepts: is_secure_url,
     name: "URL with `https`, or with `http` for this machine",
     example: "https://tools.example.org/mcp",
 };
 
-pub const CONSOLE_ROLE: TextFormat = TextFormat {
+pub(super) const CONSOLE_ROLE: TextFormat = TextFormat {
     accepts: |text| Role::parse(text).is_some_and(|role| role != Role::Agent),
     name: "role of people",
     example: "approver",
 };
-pub const ORGANIZATION: TextFormat =
+pub(super) const ORGANIZATION: TextFormat =
     TextFormat { accepts: |text| Name::parse(text).is_ok(), name: "name", example: "acme" };
 
 /// The path of an endpoint that names none (OTLP specification).

@@ -4,7 +4,7 @@ use super::{Store, StoreError, StoreTransaction, from_sql, to_sql};
 use crate::documents::{DocumentKey, DocumentKind, Revision};
 
 /// Number of kept entries of a document, the one in force included.
-pub const KEPT_ENTRIES: i64 = 50;
+pub(super) const KEPT_ENTRIES: i64 = 50;
 
 /// Bytes of the kept texts of a document. The newest entry is kept at any size.
 const KEPT_BYTES: i64 = 4 << 20;

@@ -12,7 +12,7 @@ use super::super::request::is_scope;
 const NAME_BYTES: usize = 64;
 
 /// The discovered facts about the service.
-pub struct Found<'a> {
+pub(super) struct Found<'a> {
     pub url: &'a Url,
     /// Its resource identifier, if it has metadata.
     pub resource: Option<&'a str>,
@@ -23,7 +23,7 @@ pub struct Found<'a> {
 }
 
 /// Returns the credential, `None` if no supported grant has its endpoints, and notes for the person who completes it.
-pub fn draft(
+pub(super) fn draft(
     found: Found<'_>,
     server: Option<&AuthorizationServer>,
 ) -> (Option<CredentialDraft>, Vec<String>) {

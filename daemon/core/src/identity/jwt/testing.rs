@@ -30,7 +30,7 @@ const RSA: &[&str] = &[
 ];
 
 /// A private key with its id.
-pub struct Signer {
+pub(crate) struct Signer {
     id: &'static str,
     pair: Pair,
 }
@@ -42,13 +42,13 @@ enum Pair {
 }
 
 impl Signer {
-    pub fn rs256(id: &'static str) -> Self {
+    pub(crate) fn rs256(id: &'static str) -> Self {
         let key = base64::engine::general_purpose::STANDARD.decode(RSA.concat()).expect("base64");
         Self { id, pair: Pair::Rsa(RsaKeyPair::from_pkcs8(&key).expect("a key")) }
     }
 
     /// A new key of P-256.
-    pub fn es256(id: &'static str) -> Self {
+    pub(crate) fn es256(id: &'static str) -> Self {
         let (algorithm, random) = (&ECDSA_P256_SHA256_FIXED_SIGNING, SystemRandom::new());
         let key = EcdsaKeyPair::generate_pkcs8(algorithm, &random).expect("a key");
         let pair = EcdsaKeyPair::from_pkcs8(algorithm, key.as_ref(), &random).expect("a key");
@@ -56,12 +56,12 @@ impl Signer {
     }
 
     /// A new key of Ed25519.
-    pub fn eddsa(id: &'static str) -> Self {
+    pub(crate) fn eddsa(id: &'static str) -> Self {
         let key = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).expect("a key");
         Self { id, pair: Pair::Ed(Ed25519KeyPair::from_pkcs8(key.as_ref()).expect("a key")) }
     }
 
-    pub fn algorithm(&self) -> &'static str {
+    pub(crate) fn algorithm(&self) -> &'static str {
         match &self.pair {
             Pair::Rsa(_) => "RS256",
             Pair::Ec(_) => "ES256",
@@ -70,7 +70,7 @@ impl Signer {
     }
 
     /// The public key.
-    pub fn jwk(&self) -> Value {
+    pub(crate) fn jwk(&self) -> Value {
         let text = |bytes: &[u8]| URL_SAFE_NO_PAD.encode(bytes);
         match &self.pair {
             Pair::Rsa(pair) => {
@@ -90,16 +90,16 @@ impl Signer {
     }
 
     /// A token with the header that issuers send.
-    pub fn token(&self, claims: &Value) -> String {
+    pub(crate) fn token(&self, claims: &Value) -> String {
         self.sign(&json!({"alg": self.algorithm(), "typ": "at+jwt", "kid": self.id}), claims)
     }
 
-    pub fn sign(&self, header: &Value, claims: &Value) -> String {
+    pub(crate) fn sign(&self, header: &Value, claims: &Value) -> String {
         let text = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
         self.sign_text(&format!("{}.{}", text(header), text(claims)))
     }
 
-    pub fn sign_text(&self, message: &str) -> String {
+    pub(crate) fn sign_text(&self, message: &str) -> String {
         let random = SystemRandom::new();
         let signature = match &self.pair {
             Pair::Rsa(pair) => {
@@ -115,6 +115,6 @@ impl Signer {
 }
 
 /// A JWK set.
-pub fn set(keys: &[Value]) -> Map<String, Value> {
+pub(crate) fn set(keys: &[Value]) -> Map<String, Value> {
     Map::from_iter([("keys".to_owned(), Value::from(keys))])
 }

@@ -26,17 +26,17 @@ const HEAD_BYTES: u64 = (KEY_BYTES + SEALED_OVERHEAD) as u64;
 const RECORD_HEAD_BYTES: usize = 4 + 1 + 2;
 
 /// Bytes that storing an answer adds to it and its id.
-pub const RECORD_OVERHEAD: usize = RECORD_HEAD_BYTES + SEALED_OVERHEAD;
+pub(super) const RECORD_OVERHEAD: usize = RECORD_HEAD_BYTES + SEALED_OVERHEAD;
 
 /// The session that a file belongs to.
 #[derive(Clone, Copy)]
-pub struct Owner<'a> {
+pub(super) struct Owner<'a> {
     pub organization: &'a str,
     pub session: &'a str,
 }
 
 /// A file that is open for appending.
-pub struct Opened {
+pub(super) struct Opened {
     pub file: File,
     pub key: Secret,
     /// Its size, up to the last complete record.
@@ -62,7 +62,7 @@ struct RecordHead {
 }
 
 /// Opens a file for appending, and makes one where there is none, or none that can be read.
-pub fn open(path: &Path, root: &[u8], owner: Owner<'_>) -> io::Result<Opened> {
+pub(super) fn open(path: &Path, root: &[u8], owner: Owner<'_>) -> io::Result<Opened> {
     match open_existing(path, root, owner) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => create(path, root, owner),
         Err(error) if error.kind() == io::ErrorKind::InvalidData => {
@@ -75,7 +75,7 @@ pub fn open(path: &Path, root: &[u8], owner: Owner<'_>) -> io::Result<Opened> {
 }
 
 /// Opens a file again whose key is known.
-pub fn reopen(path: &Path) -> io::Result<File> {
+pub(super) fn reopen(path: &Path) -> io::Result<File> {
     OpenOptions::new().append(true).open(path)
 }
 
@@ -103,7 +103,13 @@ fn open_existing(path: &Path, root: &[u8], owner: Owner<'_>) -> io::Result<Opene
 }
 
 /// The bytes of a record.
-pub fn seal(key: &Secret, owner: Owner<'_>, at_client: bool, id: &str, plain: &[u8]) -> io::Result<Vec<u8>> {
+pub(super) fn seal(
+    key: &Secret,
+    owner: Owner<'_>,
+    at_client: bool,
+    id: &str,
+    plain: &[u8],
+) -> io::Result<Vec<u8>> {
     let id = id.as_bytes();
     let sealed = encrypt(key.expose(), &owner.record_aad(at_client, id), plain).map_err(io::Error::other)?;
     let length = RECORD_HEAD_BYTES - 4 + id.len() + sealed.len();
@@ -118,7 +124,7 @@ pub fn seal(key: &Secret, owner: Owner<'_>, at_client: bool, id: &str, plain: &[
 }
 
 /// Reads the newest record of a call.
-pub fn read_last(path: &Path, root: &[u8], owner: Owner<'_>, id: &str) -> io::Result<Option<Vec<u8>>> {
+pub(super) fn read_last(path: &Path, root: &[u8], owner: Owner<'_>, id: &str) -> io::Result<Option<Vec<u8>>> {
     let file = File::open(path)?;
     let key = read_key(&file, root, owner)?;
     let mut last = None;
@@ -131,14 +137,14 @@ pub fn read_last(path: &Path, root: &[u8], owner: Owner<'_>, id: &str) -> io::Re
 }
 
 /// Reads the ids of all records.
-pub fn read_ids(path: &Path) -> io::Result<Vec<String>> {
+pub(super) fn read_ids(path: &Path) -> io::Result<Vec<String>> {
     let mut ids = Vec::new();
     scan(&File::open(path)?, |head| ids.extend(String::from_utf8(head.id)))?;
     Ok(ids)
 }
 
 /// Reads the records of calls whose newest record says that they wait for their client.
-pub fn read_at_client(path: &Path, root: &[u8], owner: Owner<'_>) -> io::Result<Vec<Vec<u8>>> {
+pub(super) fn read_at_client(path: &Path, root: &[u8], owner: Owner<'_>) -> io::Result<Vec<Vec<u8>>> {
     let file = File::open(path)?;
     let key = read_key(&file, root, owner)?;
     let mut waiting: Vec<RecordHead> = Vec::new();

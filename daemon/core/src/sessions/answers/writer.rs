@@ -29,7 +29,7 @@ const IDLE: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// A record to write.
-pub struct Append {
+pub(super) struct Append {
     pub outcome: Arc<CallOutcome>,
     /// SHA-256 of the arguments.
     pub arguments: [u8; 32],
@@ -39,7 +39,7 @@ pub struct Append {
     pub at_ms: u64,
 }
 
-pub enum Message {
+pub(super) enum Message {
     Append {
         to: Arc<SessionAnswers>,
         append: Append,
@@ -64,7 +64,7 @@ pub enum Message {
     Close,
 }
 
-pub struct Writer {
+pub(super) struct Writer {
     settings: Arc<AnswerSettings>,
     queued: Arc<AtomicUsize>,
     dropped: Arc<AtomicU64>,
@@ -96,14 +96,18 @@ struct SessionFile {
 }
 
 impl Writer {
-    pub fn new(settings: Arc<AnswerSettings>, queued: Arc<AtomicUsize>, dropped: Arc<AtomicU64>) -> Self {
+    pub(super) fn new(
+        settings: Arc<AnswerSettings>,
+        queued: Arc<AtomicUsize>,
+        dropped: Arc<AtomicU64>,
+    ) -> Self {
         let (organizations, files) = (HashMap::new(), HashMap::new());
         let (open, unwritten) = (Vec::new(), Vec::new());
         Self { settings, queued, dropped, organizations, files, open, unwritten, is_failing: false }
     }
 
     /// Writes until it is closed.
-    pub fn run(mut self, messages: &Receiver<Message>) {
+    pub(super) fn run(mut self, messages: &Receiver<Message>) {
         while let Some(message) = self.next(messages) {
             match message {
                 Message::Append { to, append, bytes } => {
