@@ -45,7 +45,7 @@ async fn show(
     error: Option<&CallError>,
 ) -> Result<Page, Problem> {
     let page = paging::Page { limit: Some(ROWS), ..page };
-    let found = api::list(viewer.client(&app), Query(page)).await?.0;
+    let found = api::list(viewer.client(app), Query(page)).await?.0;
     let is_alone = found.items.iter().all(|token| *token.id == *viewer.caller.token_id);
     let rows = html! { @for token in &found.items { (row(viewer, token)) } };
     let headings = ["Token", "Role", "Organization", "Label", "Created", "Last used", "Ends", "Revoke"];

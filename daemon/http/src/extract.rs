@@ -47,7 +47,7 @@ impl Client {
     }
 }
 
-/// The entity tags of `If-Match` and `If-None-Match`, of which a change of a document needs one.
+/// The preconditions in `If-Match` and `If-None-Match`. The write itself requires one, or does without.
 pub struct Tags(pub Precondition);
 
 /// The trace of the caller (`traceparent`), where calls have traces.
