@@ -83,16 +83,7 @@ impl Workspace {
                 place.name
             )));
         }
-        let is_crlf = ends.are_in_crlf();
-        let line_end = if is_crlf { "\r\n" } else { "\n" };
-        let mut added = match is_crlf && !content.contains('\r') {
-            true => content.replace('\n', "\r\n"),
-            false => content.to_owned(),
-        };
-        // Where nothing is added, the last line stays as it is.
-        if new_line && !added.is_empty() && ends.last.last().is_some_and(|last| *last != b'\n') {
-            added.insert_str(0, line_end);
-        }
+        let added = ends.continue_with(content, new_line);
         let written = file.seek(SeekFrom::End(0)).and_then(|_| file.write_all(added.as_bytes()));
         if let Err(error) = written {
             let undone = if created { std::fs::remove_file(&place.path) } else { file.set_len(before) };
@@ -136,9 +127,19 @@ impl Ends {
         std::str::from_utf8(&self.last[begun..]).is_err().then_some("text that does not end in UTF-8")
     }
 
-    fn are_in_crlf(&self) -> bool {
+    /// The text to add, with the line ends of the file, and with one before it where a new line is wanted.
+    fn continue_with(&self, content: &str, new_line: bool) -> String {
         let first = self.first.split_inclusive(|byte| *byte == b'\n');
         let last = self.last.split_inclusive(|byte| *byte == b'\n').skip(usize::from(self.is_cut));
-        end_in_crlf(first.chain(last))
+        let is_crlf = end_in_crlf(first.chain(last));
+        let mut added = match is_crlf && !content.contains('\r') {
+            true => content.replace('\n', "\r\n"),
+            false => content.to_owned(),
+        };
+        // Where nothing is added, the last line stays as it is.
+        if new_line && !added.is_empty() && self.last.last().is_some_and(|last| *last != b'\n') {
+            added.insert_str(0, if is_crlf { "\r\n" } else { "\n" });
+        }
+        added
     }
 }

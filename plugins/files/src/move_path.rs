@@ -77,18 +77,7 @@ impl Workspace {
         }
         let into_folder = to.ends_with('/');
         let to = self.place(to)?;
-        if from.name == "." || to.name == "." {
-            return Err(Error::invalid("`.` is the workspace itself: name what is in it"));
-        }
-        if from.name == to.name {
-            return Err(Error::invalid(format!("`{}` is both `from` and `to`", from.name)));
-        }
-        if to.is_within(&from) {
-            return Err(Error::invalid(format!(
-                "`{}` lies in `{}` itself: choose another path",
-                to.name, from.name
-            )));
-        }
+        check_names(&from, &to)?;
         let found = fs::symlink_metadata(&to.path).ok().map(|metadata| Kind::of(&metadata));
         let is_folder = found == Some(Kind::Folder) || (into_folder && kind == Kind::File);
         match found {
@@ -112,4 +101,19 @@ impl Workspace {
             found => Ok(Transfer { from, to, kind, replaces: found.is_some() }),
         }
     }
+}
+
+/// Refuses the workspace itself, and a target that is the source or lies in it.
+fn check_names(from: &Place, to: &Place) -> Result<(), Error> {
+    let (source, target) = (&from.name, &to.name);
+    if source == "." || target == "." {
+        return Err(Error::invalid("`.` is the workspace itself: name what is in it"));
+    }
+    if source == target {
+        return Err(Error::invalid(format!("`{source}` is both `from` and `to`")));
+    }
+    if to.is_within(from) {
+        return Err(Error::invalid(format!("`{target}` lies in `{source}` itself: choose another path")));
+    }
+    Ok(())
 }

@@ -53,38 +53,27 @@ impl<'s> Call<'s> {
     /// `lines=n bytes=c`. With `stops`, options end at the first other argument.
     pub fn options(&self, known: &str, long: &str, stops: bool) -> Outcome<Options> {
         let mut options = Options { flags: Vec::new(), rest: Vec::new() };
-        let takes_value = |flag: char| known.split_once(flag).is_some_and(|(_, rest)| rest.starts_with(':'));
         let mut arguments = self.arguments.iter();
         while let Some(argument) = arguments.next() {
             if argument == "--" {
                 options.rest.extend(arguments.cloned());
                 break;
             }
-            if let Some(name) = argument.strip_prefix("--") {
-                let (name, value) =
-                    name.split_once('=').map_or((name, None), |(name, value)| (name, Some(value)));
-                let Some((_, flag)) = long_options(long).find(|(long, _)| *long == name) else {
-                    return Err(self.unknown(argument, known, long));
-                };
-                let value = match value {
-                    Some(value) => value.to_owned(),
-                    None if takes_value(flag) => self.next_value(argument, &mut arguments)?,
-                    None => String::new(),
-                };
-                options.flags.push((flag, value));
+            if argument.starts_with("--") {
+                options.flags.push(self.long_option(argument, known, long, &mut arguments)?);
             } else if let Some(letters) = argument.strip_prefix('-').filter(|letters| !letters.is_empty()) {
                 for (index, letter) in letters.char_indices() {
                     if letter == ':' || !known.contains(letter) {
                         return Err(self.unknown(&format!("-{letter}"), known, long));
                     }
                     let rest = &letters[index + letter.len_utf8()..];
-                    let value = match takes_value(letter) {
+                    let value = match takes_value(known, letter) {
                         false => String::new(),
                         true if rest.is_empty() => self.next_value(argument, &mut arguments)?,
                         true => rest.to_owned(),
                     };
                     options.flags.push((letter, value));
-                    if takes_value(letter) {
+                    if takes_value(known, letter) {
                         break;
                     }
                 }
@@ -99,18 +88,33 @@ impl<'s> Call<'s> {
         Ok(options)
     }
 
+    /// The letter and the value of an option such as `--lines=5` or `--lines 5`.
+    fn long_option(
+        &self,
+        argument: &str,
+        known: &str,
+        long: &str,
+        arguments: &mut std::slice::Iter<'_, String>,
+    ) -> Outcome<(char, String)> {
+        let (name, value) = split_value(&argument[2..]);
+        let Some((_, flag)) = long_options(long).find(|(long, _)| *long == name) else {
+            return Err(self.unknown(argument, known, long));
+        };
+        let value = match value {
+            Some(value) => value.to_owned(),
+            None if takes_value(known, flag) => self.next_value(argument, arguments)?,
+            None => String::new(),
+        };
+        Ok((flag, value))
+    }
+
     fn next_value(&self, option: &str, arguments: &mut std::slice::Iter<'_, String>) -> Outcome<String> {
         arguments.next().cloned().ok_or_else(|| Stop::Fail(2, format!("option `{option}` needs a value")))
     }
 
     fn unknown(&self, option: &str, known: &str, long: &str) -> Stop {
-        let letters = known
-            .chars()
-            .filter(|letter| *letter != ':' && !letter.is_ascii_uppercase() || known.contains(*letter));
-        let mut names: Vec<String> = letters
-            .filter(|letter| *letter != ':' && letter.is_ascii_graphic())
-            .map(|letter| format!("-{letter}"))
-            .collect();
+        let letters = known.chars().filter(|letter| *letter != ':' && letter.is_ascii_graphic());
+        let mut names: Vec<String> = letters.map(|letter| format!("-{letter}")).collect();
         names.extend(long_options(long).map(|(name, _)| format!("--{name}")));
         let status = if matches!(self.name, "grep" | "ls" | "sort" | "diff" | "awk") { 2 } else { 1 };
         Stop::Fail(
@@ -184,6 +188,15 @@ impl<'s> Call<'s> {
     }
 }
 
+fn takes_value(known: &str, flag: char) -> bool {
+    known.split_once(flag).is_some_and(|(_, rest)| rest.starts_with(':'))
+}
+
+/// The parts of `name=value`, of which the value may be missing.
+pub fn split_value(text: &str) -> (&str, Option<&str>) {
+    text.split_once('=').map_or((text, None), |(name, value)| (name, Some(value)))
+}
+
 /// The names of long options and their letters, from a text such as `lines=n bytes=c`.
 pub fn long_options(names: &str) -> impl Iterator<Item = (&str, char)> {
     names.split_whitespace().filter_map(|option| {
@@ -205,6 +218,11 @@ pub fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
 /// A line without its newline.
 pub fn chomp(line: &[u8]) -> &[u8] {
     line.strip_suffix(b"\n").unwrap_or(line)
+}
+
+/// Whether a zero byte near its beginning shows that a file is no text.
+pub fn is_binary(bytes: &[u8]) -> bool {
+    bytes.iter().take(8192).any(|byte| *byte == 0)
 }
 
 pub fn text_of(bytes: &[u8]) -> String {

@@ -14,6 +14,7 @@ use toolgate_sdk::{Context, Defined, Error};
 
 use crate::parse;
 use crate::script::{Argument, Script};
+use crate::shell::is_name;
 
 /// Longest document, as JSON.
 const DOCUMENT_BYTES: usize = 2 * 1024 * 1024;
@@ -163,11 +164,8 @@ fn close_schema(place: &str, schema: Option<Map<String, Value>>) -> Result<Map<S
     let place = format!("{place}/input_schema");
     if schema.get("type").and_then(Value::as_str) != Some("object") {
         let hint = "arguments are named: write `{\"type\":\"object\",\"properties\":{…}}`";
-        return Err(ReadError::new(
-            place,
-            "the schema of the arguments does not say `\"type\":\"object\"`",
-            hint,
-        ));
+        let message = "the schema of the arguments does not say `\"type\":\"object\"`";
+        return Err(ReadError::new(place, message, hint));
     }
     if !matches!(schema.get("additionalProperties"), None | Some(Value::Bool(false))) {
         let message = "arguments that are not named are no variables";
@@ -175,25 +173,17 @@ fn close_schema(place: &str, schema: Option<Map<String, Value>>) -> Result<Map<S
     }
     if schema.contains_key("patternProperties") {
         let message = "a pattern allows names that the commands may use themselves";
-        return Err(ReadError::new(
-            format!("{place}/patternProperties"),
-            message,
-            "name each argument in `properties`",
-        ));
+        let hint = "name each argument in `properties`";
+        return Err(ReadError::new(format!("{place}/patternProperties"), message, hint));
     }
     let properties = schema.entry("properties").or_insert(json!({}));
     let Some(properties) = properties.as_object().filter(|properties| properties.len() <= ARGUMENTS) else {
         let hint = format!("write an object of at most {ARGUMENTS} properties");
-        return Err(ReadError::new(
-            format!("{place}/properties"),
-            "the properties are not an object, or too many",
-            hint,
-        ));
+        let message = "the properties are not an object, or too many";
+        return Err(ReadError::new(format!("{place}/properties"), message, hint));
     };
     for name in properties.keys() {
-        let is_name = name.bytes().all(|byte| byte == b'_' || byte.is_ascii_alphanumeric())
-            && name.bytes().next().is_some_and(|byte| !byte.is_ascii_digit());
-        if !is_name || RESERVED.contains(&name.as_str()) {
+        if !is_name(name) || RESERVED.contains(&name.as_str()) {
             let message = format!("`{name}` is no name of a variable, or one that the shell uses");
             let hint = "an argument is the variable of its name: write letters, digits and `_`";
             return Err(ReadError::new(format!("{place}/properties"), message, hint));

@@ -24,14 +24,7 @@ pub fn decode(text: &str, kind: Kind) -> (String, bool) {
             break;
         };
         match escape {
-            'n' => decoded.push('\n'),
-            't' => decoded.push('\t'),
-            'r' => decoded.push('\r'),
-            'a' => decoded.push('\x07'),
-            'b' => decoded.push('\x08'),
-            'f' => decoded.push('\x0c'),
-            'v' => decoded.push('\x0b'),
-            'e' | 'E' => decoded.push('\x1b'),
+            _ if let Some(sign) = control_sign(escape) => decoded.push(sign),
             '\\' => decoded.push('\\'),
             '\'' | '"' if kind == Kind::Shell => decoded.push(escape),
             '"' if kind == Kind::Format => decoded.push('"'),
@@ -39,13 +32,7 @@ pub fn decode(text: &str, kind: Kind) -> (String, bool) {
             'x' => push_number(&mut decoded, &mut signs, 16, 2, "\\x"),
             'u' => push_number(&mut decoded, &mut signs, 16, 4, "\\u"),
             'U' => push_number(&mut decoded, &mut signs, 16, 8, "\\U"),
-            '0' if kind == Kind::Echo => {
-                if signs.peek().is_some_and(|sign| sign.is_digit(8)) {
-                    push_number(&mut decoded, &mut signs, 8, 3, "");
-                } else {
-                    decoded.push('\0');
-                }
-            }
+            '0' if kind == Kind::Echo => push_number(&mut decoded, &mut signs, 8, 3, "\0"),
             '0'..='7' if kind != Kind::Echo => {
                 let mut digits = escape.to_string();
                 while digits.len() < 3
@@ -59,6 +46,21 @@ pub fn decode(text: &str, kind: Kind) -> (String, bool) {
         }
     }
     (decoded, false)
+}
+
+/// The sign of an escape with one letter.
+fn control_sign(letter: char) -> Option<char> {
+    Some(match letter {
+        'n' => '\n',
+        't' => '\t',
+        'r' => '\r',
+        'a' => '\x07',
+        'b' => '\x08',
+        'f' => '\x0c',
+        'v' => '\x0b',
+        'e' | 'E' => '\x1b',
+        _ => return None,
+    })
 }
 
 fn push_number(

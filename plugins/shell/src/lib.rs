@@ -3,6 +3,10 @@
 //! Everything runs in this component: commands are functions over streams (`call`), a pipeline runs its stages one after
 //! the other over buffers (`execute`), and a subshell is a copy of the state (`shell`). No process is started. Depth, pipes
 //! and output have limits; a script that computes without end is stopped by the fuel of its call.
+//!
+//! The code is our own. bashkit 0.20.2 (MIT) was tried in its place, with its feature `jq`: it compiles for `wasm32-wasip2`, without its
+//! files on disk, but 18 of the 196 scripts of `tests/table.rs` end otherwise (options of `diff`, `patch` and `ls`, `zcat`, `read` from a
+//! descriptor, `set -e` and traps), and the component has 11.4 MB, 2.4 times as much.
 
 mod arithmetic;
 mod awk;

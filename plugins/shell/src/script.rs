@@ -47,15 +47,7 @@ impl Script<'_> {
             }
         };
         let mut shell = Shell::new(files);
-        shell.is_declared = !self.variables.is_empty();
-        for (name, argument) in self.variables {
-            let value = match argument {
-                Argument::Text(text) => Value::Text(text.clone()),
-                Argument::List(list) => Value::List(list.iter().cloned().enumerate().collect()),
-            };
-            let variable = Variable { value: Some(value), is_whole: true, ..Variable::default() };
-            shell.state.scopes[0].insert(name.clone(), Rc::new(variable));
-        }
+        self.set_variables(&mut shell);
         let output = Output::buffer(MAX_OUTPUT_BYTES, MAX_WRITTEN_BYTES);
         let errors = Output::buffer(MAX_ERROR_BYTES, MAX_WRITTEN_BYTES);
         let streams = Streams {
@@ -83,6 +75,18 @@ impl Script<'_> {
         let stdout = show("stdout", output, &mut notes);
         let stderr = show("stderr", errors, &mut notes);
         Ok(Ended { stdout, stderr, exit_code, notes })
+    }
+
+    fn set_variables(&self, shell: &mut Shell) {
+        shell.is_declared = !self.variables.is_empty();
+        for (name, argument) in self.variables {
+            let value = match argument {
+                Argument::Text(text) => Value::Text(text.clone()),
+                Argument::List(list) => Value::List(list.iter().cloned().enumerate().collect()),
+            };
+            let variable = Variable { value: Some(value), is_whole: true, ..Variable::default() };
+            shell.state.scopes[0].insert(name.clone(), Rc::new(variable));
+        }
     }
 }
 

@@ -60,6 +60,12 @@ pub fn fail<T>(message: impl Into<String>) -> Outcome<T> {
     Err(Stop::Fail(1, message.into()))
 }
 
+/// Whether a text can be the name of a variable, in awk too.
+pub fn is_name(text: &str) -> bool {
+    text.bytes().all(|byte| byte == b'_' || byte.is_ascii_alphanumeric())
+        && text.bytes().next().is_some_and(|byte| !byte.is_ascii_digit())
+}
+
 #[derive(Clone, Debug)]
 pub enum Value {
     Text(String),

@@ -70,7 +70,8 @@ pub fn translate(pattern: &str, lazy: bool, in_path: bool) -> String {
     let signs: Vec<char> = pattern.chars().collect();
     let mut regex = String::new();
     let mut groups: Vec<&str> = Vec::new();
-    let (any, many) = if in_path { ("[^/]", "[^/]*") } else { ("(?s:.)", "(?s:.)*") };
+    let any = if in_path { "[^/]" } else { "(?s:.)" };
+    let many = format!("{any}*{}", if lazy { "?" } else { "" });
     let mut index = 0;
     while let Some(sign) = signs.get(index).copied() {
         index += 1;
@@ -87,10 +88,7 @@ pub fn translate(pattern: &str, lazy: bool, in_path: bool) -> String {
             }
             ')' if !groups.is_empty() => regex.push_str(groups.pop().unwrap_or_default()),
             '|' if !groups.is_empty() => regex.push('|'),
-            '*' => {
-                regex.push_str(many);
-                regex.push_str(if lazy { "?" } else { "" });
-            }
+            '*' => regex.push_str(&many),
             '?' => regex.push_str(any),
             '[' => match regular::class(&signs[index..], "!^", escaped) {
                 Some((class, length)) => {

@@ -108,23 +108,7 @@ fn seconds(value: &Value) -> Option<Duration> {
 fn failure(error: &Value, fields: &Map<String, Value>, sent: &[Secret]) -> TokenFailure {
     let nested = |name| error.get(name).and_then(Value::as_str);
     let code = error.as_str().or_else(|| nested("code")).or_else(|| nested("type")).unwrap_or("an error");
-    // The second and later names are those of GitHub and Slack.
-    let refusal = match code {
-        "invalid_grant"
-        | "bad_refresh_token"
-        | "bad_verification_code"
-        | "invalid_refresh_token"
-        | "invalid_code"
-        | "code_already_used"
-        | "token_expired"
-        | "token_revoked" => Some(Unusable::Expired),
-        "invalid_client"
-        | "unauthorized_client"
-        | "incorrect_client_credentials"
-        | "invalid_client_id"
-        | "bad_client_secret" => Some(Unusable::Revoked),
-        _ => None,
-    };
+    let refusal = refusal(code);
     let advice = match code {
         "invalid_scope" => ": it does not grant the credential's `scopes` to this client",
         _ => "",
@@ -148,6 +132,27 @@ fn failure(error: &Value, fields: &Map<String, Value>, sent: &[Secret]) -> Token
     match refusal {
         Some(why) => TokenFailure::Refused(why, said),
         None => TokenFailure::Unavailable(said),
+    }
+}
+
+/// The state of a credential whose grant or client the provider refuses by this code; `None` for any other failure.
+fn refusal(code: &str) -> Option<Unusable> {
+    match code {
+        // The second and later names are those of GitHub and Slack.
+        "invalid_grant"
+        | "bad_refresh_token"
+        | "bad_verification_code"
+        | "invalid_refresh_token"
+        | "invalid_code"
+        | "code_already_used"
+        | "token_expired"
+        | "token_revoked" => Some(Unusable::Expired),
+        "invalid_client"
+        | "unauthorized_client"
+        | "incorrect_client_credentials"
+        | "invalid_client_id"
+        | "bad_client_secret" => Some(Unusable::Revoked),
+        _ => None,
     }
 }
 

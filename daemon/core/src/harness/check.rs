@@ -16,7 +16,7 @@ use toolgate_api::grant::{Capabilities, FilesystemAccess, RuntimeImport};
 use toolgate_api::limits::{Limits, LimitsPatch};
 use toolgate_api::read::ReadError;
 use toolgate_api::text::escape_for_display;
-use toolgate_sandbox::{Component, LogLevel};
+use toolgate_sandbox::{Component, LogLevel, LogLine};
 
 use super::example::{self, ExampleRunner, error_text, excerpt};
 use super::{CompileTools, LOCAL_ORGANIZATION, PluginHarness};
@@ -406,13 +406,7 @@ async fn check_example(
     let output = match &first.outcome {
         Ok(output) => output,
         Err(error) => {
-            // The message of a panic is in the log.
-            let last =
-                first.log.iter().rfind(|line| line.level == LogLevel::Error).map(|line| line.message.trim());
-            let last = last
-                .map(|last| format!(" ({})", escape_for_display(last, LOG_LINE_CHARS)))
-                .unwrap_or_default();
-            let mut finding = EXAMPLE_FAILED.at(place, error_text(error) + &last);
+            let mut finding = EXAMPLE_FAILED.at(place, error_text(error) + &last_error(&first.log));
             if workspace.is_none()
                 && rules.catalogue.plugins().any(|plugin| asks_for_files(&plugin.descriptor))
             {
@@ -437,6 +431,13 @@ async fn check_example(
         let message = format!("with other random numbers the tool returns `{}`", excerpt(&other));
         EXAMPLE_BY_CHANCE.at(format!("{place}/output"), message)
     }))
+}
+
+/// The last error in the log of a call, in brackets: the message of a panic is there.
+fn last_error(log: &[LogLine]) -> String {
+    let last = log.iter().rfind(|line| line.level == LogLevel::Error);
+    let last = last.map(|line| format!(" ({})", escape_for_display(line.message.trim(), LOG_LINE_CHARS)));
+    last.unwrap_or_default()
 }
 
 #[cfg(test)]

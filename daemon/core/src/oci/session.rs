@@ -185,15 +185,7 @@ impl RegistrySession {
                 )));
             }
         }
-        let body = Zeroizing::new(response.into_body());
-        let answer: TokenAnswer = serde_json::from_slice(&body)
-            .map_err(|_| registry_error("has a token server that sends no token"))?;
-        let token = answer
-            .token
-            .or(answer.access_token)
-            .ok_or_else(|| registry_error("has a token server that sends no token"))?;
-        header(Zeroizing::new(format!("Bearer {}", *token.0)).as_bytes())
-            .ok_or_else(|| registry_error("has a token server that sends no valid token"))
+        bearer(&Zeroizing::new(response.into_body()))
     }
 
     fn basic(&self) -> Option<HeaderValue> {
@@ -274,6 +266,15 @@ impl RegistrySession {
             error => registry_error(&format!("cannot be used: {error}")),
         }
     }
+}
+
+/// The `Authorization` header with the token in the answer of a token server.
+fn bearer(answer: &[u8]) -> Result<HeaderValue, CallError> {
+    let no_token = || registry_error("has a token server that sends no token");
+    let answer: TokenAnswer = serde_json::from_slice(answer).map_err(|_| no_token())?;
+    let token = answer.token.or(answer.access_token).ok_or_else(no_token)?;
+    header(Zeroizing::new(format!("Bearer {}", *token.0)).as_bytes())
+        .ok_or_else(|| registry_error("has a token server that sends no valid token"))
 }
 
 /// A value that the client does not log.

@@ -196,15 +196,7 @@ impl Fitting<'_> {
         if self.line_at(self.text.len()) > MAX_EXPLAINED_LINES {
             return "its lines are not in the file, which has too many to say what is like them: `search` for one".to_owned();
         }
-        // The most of the first lines that are somewhere.
-        let (mut count, mut place, mut too_many) = (0, 0, old.len() + 1);
-        while count + 1 < too_many {
-            let middle = usize::midpoint(count, too_many);
-            match self.first(0, &self.block(&old[..middle])) {
-                Some(found) => (count, place) = (middle, found),
-                None => too_many = middle,
-            }
-        }
+        let (count, place) = self.find_most(old);
         let line = self.line_at(place);
         if count == old.len() && is_at_end {
             return format!("its lines are at {line}, and not at the end of the file");
@@ -236,6 +228,19 @@ impl Fitting<'_> {
             ),
             None => format!("no line of the file is `{}`, or like it: read the file again", excerpt(wanted)),
         }
+    }
+
+    /// The most of the first lines that are somewhere: their count, and the place.
+    fn find_most(&self, old: &[&str]) -> (usize, usize) {
+        let (mut count, mut place, mut too_many) = (0, 0, old.len() + 1);
+        while count + 1 < too_many {
+            let middle = usize::midpoint(count, too_many);
+            match self.first(0, &self.block(&old[..middle])) {
+                Some(found) => (count, place) = (middle, found),
+                None => too_many = middle,
+            }
+        }
+        (count, place)
     }
 
     /// Says how a line of the file is not the one that is wanted.

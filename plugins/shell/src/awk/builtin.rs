@@ -5,7 +5,7 @@ use std::rc::Rc;
 use super::record::Splitter;
 use super::run::{Machine, fault};
 use super::syntax::{Builtin, Expression};
-use super::value::{Cell, Value};
+use super::value::{Cell, Value, count};
 use super::{FS, RLENGTH, RSTART, slot_text};
 use crate::shell::Outcome;
 
@@ -33,28 +33,18 @@ impl Machine<'_, '_> {
                 count(text.find(&*part).map_or(0, |byte| text[..byte].chars().count() + 1))
             }
             Builtin::Split => self.split(arguments)?,
-            Builtin::Sub | Builtin::Gsub => self.substitute(arguments, builtin == Builtin::Gsub)?,
+            Builtin::Sub => self.substitute(arguments, false)?,
+            Builtin::Gsub => self.substitute(arguments, true)?,
             Builtin::Gensub => self.general_substitute(arguments)?,
             Builtin::Match => self.match_text(arguments)?,
             Builtin::Sprintf => Value::from(self.sprintf(arguments)?),
             Builtin::Toupper => Value::from(self.text_at(arguments, 0)?.to_uppercase()),
             Builtin::Tolower => Value::from(self.text_at(arguments, 0)?.to_lowercase()),
-            Builtin::Int => Value::Number(self.number_at(arguments, 0)?.trunc()),
-            Builtin::Sqrt => Value::Number(self.number_at(arguments, 0)?.sqrt()),
-            Builtin::Exp => Value::Number(self.number_at(arguments, 0)?.exp()),
-            Builtin::Log => Value::Number(self.number_at(arguments, 0)?.ln()),
-            Builtin::Sin => Value::Number(self.number_at(arguments, 0)?.sin()),
-            Builtin::Cos => Value::Number(self.number_at(arguments, 0)?.cos()),
+            Builtin::Number(function) => Value::Number(function(self.number_at(arguments, 0)?)),
             Builtin::Atan2 => {
                 Value::Number(self.number_at(arguments, 0)?.atan2(self.number_at(arguments, 1)?))
             }
-            Builtin::Rand => {
-                // xorshift64, whose upper 32 bits are taken.
-                self.random ^= self.random << 13;
-                self.random ^= self.random >> 7;
-                self.random ^= self.random << 17;
-                Value::Number(f64::from(u32::try_from(self.random >> 32).unwrap_or(0)) / 4_294_967_296.0)
-            }
+            Builtin::Rand => self.next_random(),
             Builtin::Srand => {
                 let seed = if arguments.is_empty() { now() } else { self.number_at(arguments, 0)? };
                 self.random = seed.to_bits() | 1;
@@ -62,11 +52,7 @@ impl Machine<'_, '_> {
             }
             Builtin::Systime => Value::Number(now()),
             Builtin::Strftime => Value::from(self.time(arguments)?),
-            Builtin::System => {
-                let command = self.text_at(arguments, 0)?;
-                self.call.flush()?;
-                Value::Number(f64::from(self.call.shell.run_line(&command, self.call.io)?))
-            }
+            Builtin::System => self.system(arguments)?,
             Builtin::Close => {
                 let name = self.text_at(arguments, 0)?;
                 Value::Number(self.close(&name)?.map_or(-1.0, f64::from))
@@ -75,8 +61,23 @@ impl Machine<'_, '_> {
                 self.call.flush()?;
                 Value::Number(0.0)
             }
-            Builtin::Asort | Builtin::Asorti => self.sort(arguments, builtin == Builtin::Asorti)?,
+            Builtin::Asort => self.sort(arguments, false)?,
+            Builtin::Asorti => self.sort(arguments, true)?,
         })
+    }
+
+    fn system(&mut self, arguments: &[Expression]) -> Outcome<Value> {
+        let command = self.text_at(arguments, 0)?;
+        self.call.flush()?;
+        Ok(Value::Number(f64::from(self.call.shell.run_line(&command, self.call.io)?)))
+    }
+
+    /// A number from 0 up to 1: the upper 32 bits of xorshift64.
+    fn next_random(&mut self) -> Value {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        Value::Number(f64::from(u32::try_from(self.random >> 32).unwrap_or(0)) / 4_294_967_296.0)
     }
 
     fn substring(&mut self, arguments: &[Expression]) -> Outcome<Value> {
@@ -281,10 +282,6 @@ fn put(result: &mut String, replacement: &str, found: &str) {
             _ => result.push(sign),
         }
     }
-}
-
-fn count(count: usize) -> Value {
-    Value::Number(f64::from(u32::try_from(count).unwrap_or(u32::MAX)))
 }
 
 fn round(number: f64) -> f64 {

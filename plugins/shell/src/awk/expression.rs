@@ -120,19 +120,13 @@ impl Parser {
     pub fn concatenation(&mut self) -> Outcome<Expression> {
         let first = self.additive()?;
         let mut parts = vec![first];
-        loop {
-            let begins = match self.peek() {
-                Token::Number(_)
-                | Token::Text(_)
-                | Token::Name(_)
-                | Token::Function(_)
-                | Token::Regular(_) => true,
-                Token::Sign(sign) => matches!(*sign, "(" | "$" | "++" | "--"),
-                _ => false,
-            };
-            if !begins {
-                break;
-            }
+        while let Token::Number(_)
+        | Token::Text(_)
+        | Token::Name(_)
+        | Token::Function(_)
+        | Token::Regular(_)
+        | Token::Sign("(" | "$" | "++" | "--") = self.peek()
+        {
             parts.push(self.additive()?);
         }
         Ok(match parts.len() {
@@ -217,21 +211,17 @@ impl Parser {
                 Ok(Expression::Regular(Rc::new(Pattern { regular })))
             }
             Token::Name(name) if name == "length" => Ok(Expression::Builtin(Builtin::Length, Vec::new())),
-            Token::Name(name) => {
-                let name = self.name(&name);
-                if self.take("[") {
-                    Ok(Expression::Entry(name, self.list("]")?))
-                } else {
-                    Ok(Expression::Variable(name))
-                }
-            }
+            Token::Name(name) => match self.name(&name) {
+                name if self.take("[") => Ok(Expression::Entry(name, self.list("]")?)),
+                name => Ok(Expression::Variable(name)),
+            },
             Token::Function(name) => {
                 self.expect("(")?;
                 let arguments = self.list(")")?;
-                match BUILTINS.iter().find(|(known, _)| *known == name) {
-                    Some((_, builtin)) => Ok(Expression::Builtin(*builtin, arguments)),
-                    None => Ok(Expression::Call(name, arguments)),
-                }
+                Ok(match BUILTINS.iter().find(|(known, _)| *known == name) {
+                    Some((_, builtin)) => Expression::Builtin(*builtin, arguments),
+                    None => Expression::Call(name, arguments),
+                })
             }
             Token::Sign("$") => {
                 let inner = if self.is("++") || self.is("--") { self.postfix()? } else { self.primary()? };
@@ -240,12 +230,7 @@ impl Parser {
             Token::Sign("-") => Ok(Expression::Negate(Box::new(self.primary()?))),
             Token::Sign("!") => Ok(Expression::Not(Box::new(self.primary()?))),
             Token::Sign("(") => self.parenthesis(),
-            Token::Sign("getline") => {
-                let target = self.getline_target()?;
-                let source =
-                    if self.take("<") { Source::File(Box::new(self.primary()?)) } else { Source::Input };
-                Ok(Expression::Getline { source, target })
-            }
+            Token::Sign("getline") => self.getline(),
             _ => {
                 self.position -= 1;
                 fault(format!("unexpected {}", self.display_token()))
@@ -265,6 +250,13 @@ impl Parser {
             1 => Ok(Expression::Group(Box::new(list.remove(0)))),
             _ => fault("one expression expected in the parentheses"),
         }
+    }
+
+    /// `getline`, of the input or of a file.
+    fn getline(&mut self) -> Outcome<Expression> {
+        let target = self.getline_target()?;
+        let source = if self.take("<") { Source::File(Box::new(self.primary()?)) } else { Source::Input };
+        Ok(Expression::Getline { source, target })
     }
 
     fn getline_target(&mut self) -> Outcome<Option<Box<Expression>>> {

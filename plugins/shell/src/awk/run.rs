@@ -5,11 +5,11 @@ use std::rc::Rc;
 
 use super::record::{Record, Splitter};
 use super::syntax::{Expression, Name, Operator, Program, Redirect, Statement, When};
-use super::value::{Array, Cell, Value};
+use super::value::{Array, Cell, Value, count};
 use super::{CONVFMT, FS, NF, OFS, RS, SUBSEP, empty_record, slot_text};
 use crate::call::Call;
 use crate::regular::{Flavor, Regular};
-use crate::shell::{Outcome, Stop};
+use crate::shell::{Outcome, Stop, is_name};
 use crate::stream::{Input, Output};
 
 /// Calls of functions in one another.
@@ -79,14 +79,11 @@ impl<'c, 's> Machine<'c, 's> {
     /// Sets a variable as `name=value` says.
     pub fn assign_argument(&mut self, assignment: &str) -> bool {
         let Some((name, value)) = assignment.split_once('=') else { return false };
-        let is_name = name.bytes().all(|byte| byte == b'_' || byte.is_ascii_alphanumeric())
-            && !name.is_empty()
-            && !name.as_bytes()[0].is_ascii_digit();
-        if let Some(slot) = self.program.globals.iter().position(|known| known == name).filter(|_| is_name) {
+        if let Some(slot) = self.program.globals.iter().position(|known| known == name && is_name(name)) {
             let value = crate::escape::decode(value, crate::escape::Kind::Shell).0;
             self.globals[slot] = Cell::Value(Value::Input(value.into()));
         }
-        is_name
+        is_name(name)
     }
 
     pub fn format(&self) -> Rc<str> {
@@ -111,11 +108,11 @@ impl<'c, 's> Machine<'c, 's> {
             let is_met = match when {
                 When::Begin | When::End => false,
                 When::Always => true,
-                When::If(condition) => self.evaluate(condition)?.holds(),
+                When::If(condition) => self.holds(condition)?,
                 When::Range(first, last, index) => {
-                    let is_met = self.ranges[*index] || self.evaluate(first)?.holds();
+                    let is_met = self.ranges[*index] || self.holds(first)?;
                     if is_met {
-                        self.ranges[*index] = !self.evaluate(last)?.holds();
+                        self.ranges[*index] = !self.holds(last)?;
                     }
                     is_met
                 }
@@ -205,20 +202,14 @@ impl<'c, 's> Machine<'c, 's> {
                 self.print(arguments, *is_format, target.as_ref()).map(|()| Flow::Next)
             }
             Statement::Block(statements) => self.block(statements),
-            Statement::If(condition, then, otherwise) => match (self.evaluate(condition)?.holds(), otherwise)
-            {
-                (true, _) => self.statement(then),
-                (false, Some(otherwise)) => self.statement(otherwise),
-                (false, None) => Ok(Flow::Next),
-            },
+            Statement::If(condition, then, otherwise) => {
+                let branch = if self.holds(condition)? { Some(then) } else { otherwise.as_ref() };
+                branch.map_or(Ok(Flow::Next), |branch| self.statement(branch))
+            }
             Statement::While(condition, body) => self.repeat(Some(condition), None, body),
-            Statement::DoWhile(body, condition) => loop {
-                if let Some(flow) = leaves(self.statement(body)?) {
-                    return Ok(flow);
-                }
-                if !self.evaluate(condition)?.holds() {
-                    return Ok(Flow::Next);
-                }
+            Statement::DoWhile(body, condition) => match leaves(self.statement(body)?) {
+                Some(flow) => Ok(flow),
+                None => self.repeat(Some(condition), None, body),
             },
             Statement::For(first, condition, step, body) => {
                 if let Some(first) = first {
@@ -226,16 +217,7 @@ impl<'c, 's> Machine<'c, 's> {
                 }
                 self.repeat(condition.as_ref(), step.as_deref(), body)
             }
-            Statement::ForIn(variable, array, body) => {
-                let keys: Vec<Rc<str>> = self.array(*array)?.borrow().keys().cloned().collect();
-                for key in keys {
-                    self.assign(variable, Value::Input(key))?;
-                    if let Some(flow) = leaves(self.statement(body)?) {
-                        return Ok(flow);
-                    }
-                }
-                Ok(Flow::Next)
-            }
+            Statement::ForIn(variable, array, body) => self.for_each_key(variable, *array, body),
             Statement::Delete(array, subscript) => {
                 let array = self.array(*array)?;
                 match subscript {
@@ -247,13 +229,23 @@ impl<'c, 's> Machine<'c, 's> {
             Statement::Next => Ok(Flow::NextRecord),
             Statement::NextFile => Ok(Flow::NextFile),
             Statement::Exit(code) => self.exit(code.as_ref()),
-            Statement::Return(value) => Ok(Flow::Return(match value {
-                Some(value) => self.evaluate(value)?,
-                None => Value::Unset,
-            })),
+            Statement::Return(Some(value)) => self.evaluate(value).map(Flow::Return),
+            Statement::Return(None) => Ok(Flow::Return(Value::Unset)),
             Statement::Break => Ok(Flow::Break),
             Statement::Continue => Ok(Flow::Continue),
         }
+    }
+
+    /// The loop of `for (key in array)`, over the keys that the array has at first.
+    fn for_each_key(&mut self, variable: &Expression, array: Name, body: &Statement) -> Outcome<Flow> {
+        let keys: Vec<Rc<str>> = self.array(array)?.borrow().keys().cloned().collect();
+        for key in keys {
+            self.assign(variable, Value::Input(key))?;
+            if let Some(flow) = leaves(self.statement(body)?) {
+                return Ok(flow);
+            }
+        }
+        Ok(Flow::Next)
     }
 
     /// The loop of `while` and `for`.
@@ -265,7 +257,7 @@ impl<'c, 's> Machine<'c, 's> {
     ) -> Outcome<Flow> {
         loop {
             if let Some(condition) = condition
-                && !self.evaluate(condition)?.holds()
+                && !self.holds(condition)?
             {
                 return Ok(Flow::Next);
             }
@@ -296,38 +288,20 @@ impl<'c, 's> Machine<'c, 's> {
             Expression::Regular(pattern) => {
                 Value::from(pattern.regular.is_match(self.record_text().as_bytes()))
             }
-            Expression::Variable(Name::Global(NF)) => {
-                self.split_record()?;
-                Value::Number(f64::from(u32::try_from(self.record.count()).unwrap_or(u32::MAX)))
-            }
-            Expression::Variable(name) => match self.cell(*name) {
-                Cell::Value(value) => value.clone(),
-                Cell::Array(_) => return fault("an array is used as a value"),
-            },
-            Expression::Field(index) => {
-                let index = self.field_index(index)?;
-                self.field(index)?
-            }
+            Expression::Variable(name) => self.variable(*name)?,
+            Expression::Field(index) => self.field(index)?,
             Expression::Entry(name, subscript) => {
                 let key = self.key(subscript)?;
                 self.array(*name)?.borrow_mut().entry(key).or_default().clone()
             }
-            Expression::Assign(operator, target, value) => {
-                let value = self.value_to_assign(*operator, target, value)?;
-                self.assign(target, value.clone())?;
-                value
-            }
+            Expression::Assign(operator, target, value) => self.assignment(*operator, target, value)?,
             Expression::Conditional(parts) => {
-                let holds = self.evaluate(&parts[0])?.holds();
-                self.evaluate(&parts[if holds { 1 } else { 2 }])?
+                let branch = if self.holds(&parts[0])? { &parts[1] } else { &parts[2] };
+                self.evaluate(branch)?
             }
-            Expression::And(sides) => {
-                Value::from(self.evaluate(&sides[0])?.holds() && self.evaluate(&sides[1])?.holds())
-            }
-            Expression::Or(sides) => {
-                Value::from(self.evaluate(&sides[0])?.holds() || self.evaluate(&sides[1])?.holds())
-            }
-            Expression::Not(inner) => Value::from(!self.evaluate(inner)?.holds()),
+            Expression::And(sides) => Value::from(self.holds(&sides[0])? && self.holds(&sides[1])?),
+            Expression::Or(sides) => Value::from(self.holds(&sides[0])? || self.holds(&sides[1])?),
+            Expression::Not(inner) => Value::from(!self.holds(inner)?),
             Expression::Negate(inner) => Value::Number(-self.evaluate(inner)?.number()),
             Expression::ToNumber(inner) => Value::Number(self.evaluate(inner)?.number()),
             Expression::Binary(operator, sides) => self.binary(*operator, &sides[0], &sides[1])?,
@@ -339,34 +313,49 @@ impl<'c, 's> Machine<'c, 's> {
                 Value::from(self.array(*name)?.borrow().contains_key(&key))
             }
             Expression::Concatenation(parts) => self.concatenate(parts)?,
-            Expression::Step { target, by, is_prefix } => {
-                let old = self.step(target, *by)?;
-                Value::Number(if *is_prefix { old + by } else { old })
-            }
+            Expression::Step { target, by, is_prefix } => self.step(target, *by, *is_prefix)?,
             Expression::Builtin(builtin, arguments) => self.builtin(*builtin, arguments)?,
             Expression::Call(name, arguments) => self.call_function(name, arguments)?,
             Expression::Getline { source, target } => self.getline(source, target.as_deref())?,
         })
     }
 
-    /// The value of an assignment: with an operator (`+=`), that of the target and the given one.
-    fn value_to_assign(
+    fn holds(&mut self, condition: &Expression) -> Outcome<bool> {
+        Ok(self.evaluate(condition)?.holds())
+    }
+
+    fn variable(&mut self, name: Name) -> Outcome<Value> {
+        if matches!(name, Name::Global(NF)) {
+            self.split_record()?;
+            return Ok(count(self.record.count()));
+        }
+        match self.cell(name) {
+            Cell::Value(value) => Ok(value.clone()),
+            Cell::Array(_) => fault("an array is used as a value"),
+        }
+    }
+
+    /// Assigns a value; with an operator (`+=`), that of the target and the given one.
+    fn assignment(
         &mut self,
         operator: Option<Operator>,
         target: &Expression,
         value: &Expression,
     ) -> Outcome<Value> {
-        let value = self.evaluate(value)?;
-        let Some(operator) = operator else { return Ok(value) };
-        let old = self.evaluate(target)?.number();
-        Ok(Value::Number(calculate(operator, old, value.number())?))
+        let mut value = self.evaluate(value)?;
+        if let Some(operator) = operator {
+            let old = self.evaluate(target)?.number();
+            value = Value::Number(calculate(operator, old, value.number())?);
+        }
+        self.assign(target, value.clone())?;
+        Ok(value)
     }
 
-    /// Changes a number, and returns the one before.
-    fn step(&mut self, target: &Expression, by: f64) -> Outcome<f64> {
+    /// Changes a number. Returns the new one for a prefix, or else the old one.
+    fn step(&mut self, target: &Expression, by: f64, is_prefix: bool) -> Outcome<Value> {
         let old = self.evaluate(target)?.number();
         self.assign(target, Value::Number(old + by))?;
-        Ok(old)
+        Ok(Value::Number(if is_prefix { old + by } else { old }))
     }
 
     fn is_match(&mut self, text: &Expression, pattern: &Expression) -> Outcome<bool> {
@@ -437,7 +426,8 @@ impl<'c, 's> Machine<'c, 's> {
         Ok(index as usize)
     }
 
-    fn field(&mut self, index: usize) -> Outcome<Value> {
+    fn field(&mut self, index: &Expression) -> Outcome<Value> {
+        let index = self.field_index(index)?;
         if index == 0 {
             return Ok(Value::Input(self.record_text()));
         }

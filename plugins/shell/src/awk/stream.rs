@@ -139,23 +139,7 @@ impl Machine<'_, '_> {
         is_format: bool,
         target: Option<&(Redirect, Expression)>,
     ) -> Outcome<()> {
-        let mut text = String::new();
-        if is_format {
-            text = self.sprintf(arguments)?;
-        } else if arguments.is_empty() {
-            text.push_str(&self.record_text());
-        } else {
-            let (joiner, format) = (slot_text(&self.globals, OFS), slot_text(&self.globals, OFMT));
-            for (index, argument) in arguments.iter().enumerate() {
-                if index > 0 {
-                    text.push_str(&joiner);
-                }
-                text.push_str(&self.evaluate(argument)?.show(&format));
-            }
-        }
-        if !is_format {
-            text.push_str(&slot_text(&self.globals, ORS));
-        }
+        let text = if is_format { self.sprintf(arguments)? } else { self.output_record(arguments)? };
         let Some((kind, target)) = target else { return self.call.out(text) };
         let name = self.evaluate(target)?.text("%.6g");
         if &*name == "/dev/stdout" {
@@ -180,6 +164,23 @@ impl Machine<'_, '_> {
             }
         }
         Ok(())
+    }
+
+    /// The record that `print` writes, with its separators.
+    fn output_record(&mut self, arguments: &[Expression]) -> Outcome<String> {
+        let mut text = String::new();
+        if arguments.is_empty() {
+            text.push_str(&self.record_text());
+        }
+        let (joiner, format) = (slot_text(&self.globals, OFS), slot_text(&self.globals, OFMT));
+        for (index, argument) in arguments.iter().enumerate() {
+            if index > 0 {
+                text.push_str(&joiner);
+            }
+            text.push_str(&self.evaluate(argument)?.show(&format));
+        }
+        text.push_str(&slot_text(&self.globals, ORS));
+        Ok(text)
     }
 
     /// Closes an output or input; a command runs now over what was printed to it.

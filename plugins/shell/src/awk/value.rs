@@ -46,6 +46,10 @@ impl From<bool> for Value {
     }
 }
 
+pub fn count(count: usize) -> Value {
+    Value::Number(f64::from(u32::try_from(count).unwrap_or(u32::MAX)))
+}
+
 /// The number at the start of a text.
 pub fn number(text: &str) -> f64 {
     let text = text.trim_start();

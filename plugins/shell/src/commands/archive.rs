@@ -2,7 +2,7 @@
 
 use std::fs::{self, Metadata};
 use std::io::{Read, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
 use formats::gzip::{Gzip, GzipReader};
@@ -236,7 +236,11 @@ fn store(call: &mut Call<'_>, tar: &Tar, mut bytes: Vec<u8>) -> Outcome<()> {
         return call.out(bytes);
     }
     let written = call.place(&tar.archive).and_then(|place| fs::write(place, bytes));
-    written.or_else(|error| fail(format!("{}: Cannot open: {}", tar.archive, explain(&error))))
+    written.or_else(|error| cannot_open(&tar.archive, &error))
+}
+
+fn cannot_open<T>(path: &str, error: &std::io::Error) -> Outcome<T> {
+    fail(format!("{path}: Cannot open: {}", explain(error)))
 }
 
 fn excludes(call: &mut Call<'_>, tar: &Tar, name: &str) -> Outcome<bool> {
@@ -250,18 +254,14 @@ fn excludes(call: &mut Call<'_>, tar: &Tar, name: &str) -> Outcome<bool> {
 }
 
 fn extract(call: &mut Call<'_>, tar: &Tar) -> Outcome {
-    let mut bytes = call
-        .read(&tar.archive)
-        .or_else(|error| fail(format!("{}: Cannot open: {}", tar.archive, explain(&error))))?;
+    let mut bytes = call.read(&tar.archive).or_else(|error| cannot_open(&tar.archive, &error))?;
     if bytes.starts_with(&[0x1f, 0x8b]) {
         bytes = decompress(&bytes)?;
     }
     let mut archive = Archive::new(bytes.as_slice());
-    let folder = if tar.mode == 'x' {
-        call.place(&tar.folder)
-            .or_else(|error| fail(format!("{}: Cannot open: {}", tar.folder, explain(&error))))?
-    } else {
-        Default::default()
+    let folder = match tar.mode {
+        'x' => call.place(&tar.folder).or_else(|error| cannot_open(&tar.folder, &error))?,
+        _ => PathBuf::new(),
     };
     let mut status = 0;
     for entry in archive.entries()? {

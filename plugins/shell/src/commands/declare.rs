@@ -2,9 +2,9 @@
 
 use std::rc::Rc;
 
-use crate::call::{Call, chomp, text_of};
+use crate::call::{self, Call, chomp, split_value, text_of};
 use crate::escape;
-use crate::shell::{Options, Outcome, Stop, Value, Variable, fail};
+use crate::shell::{Options, Outcome, Stop, Value, Variable, fail, is_name};
 use crate::stream::Channel;
 
 /// `declare`, `local`, `export` and `readonly`
@@ -22,14 +22,10 @@ pub fn declare(call: &mut Call<'_>) -> Outcome {
     }
     let is_local = in_function && !matches!(call.name, "export" | "readonly") && !options.has('g');
     for argument in &options.rest {
-        let (name, value) =
-            argument.split_once('=').map_or((argument.as_str(), None), |(name, value)| (name, Some(value)));
+        let (name, value) = split_value(argument);
         let appends = name.ends_with('+') && value.is_some();
         let name = name.trim_end_matches('+');
-        if name.is_empty()
-            || !name.bytes().all(|byte| byte == b'_' || byte.is_ascii_alphanumeric())
-            || name.as_bytes()[0].is_ascii_digit()
-        {
+        if !is_name(name) {
             return fail(format!("`{argument}': not a valid identifier"));
         }
         if options.has('n') {
@@ -40,20 +36,25 @@ pub fn declare(call: &mut Call<'_>) -> Outcome {
         if is_local && let Some(scope) = call.shell.state.scopes.last_mut() {
             scope.entry(name.to_owned()).or_default();
         }
-        let variable = call.shell.variable_mut(name);
-        variable.is_integer |= options.has('i');
-        variable.is_exported |= options.has('x') || call.name == "export";
-        if options.has('A') && !matches!(variable.value, Some(Value::Map(_))) {
-            variable.value = Some(Value::Map([].into()));
-        } else if options.has('a') && variable.value.is_none() {
-            variable.value = Some(Value::List([].into()));
-        }
+        add_attributes(call, name, &options);
         if let Some(value) = value {
             call.shell.assign_text(name, value.to_owned(), appends)?;
         }
         call.shell.variable_mut(name).is_readonly |= options.has('r') || call.name == "readonly";
     }
     Ok(0)
+}
+
+/// Gives a variable the kind and the flags of the options. That it is read-only comes after its value.
+fn add_attributes(call: &mut Call<'_>, name: &str, options: &call::Options) {
+    let variable = call.shell.variable_mut(name);
+    variable.is_integer |= options.has('i');
+    variable.is_exported |= options.has('x') || call.name == "export";
+    if options.has('A') && !matches!(variable.value, Some(Value::Map(_))) {
+        variable.value = Some(Value::Map([].into()));
+    } else if options.has('a') && variable.value.is_none() {
+        variable.value = Some(Value::List([].into()));
+    }
 }
 
 /// Makes a variable that stands for another one.
@@ -358,17 +359,14 @@ pub fn next_option(call: &mut Call<'_>) -> Outcome {
     let after = &letters[place + letter.len_utf8()..];
     let takes_value =
         known.split_once(letter).filter(|_| letter != ':').map(|(_, rest)| rest.starts_with(':'));
-    let stays = (index, letters.len() - after.len());
-    let (next, found, value) = match takes_value {
-        Some(true) if !after.is_empty() => ((index + 1, 1), letter, Some(after.to_owned())),
-        Some(true) => match arguments.get(index) {
-            Some(value) => ((index + 2, 1), letter, Some(value.clone())),
-            None => ((index + 1, 1), ':', None),
-        },
-        Some(false) => (stays, letter, None),
-        None => (stays, '?', None),
+    let behind = if after.is_empty() { (index + 1, 1) } else { (index, letters.len() - after.len()) };
+    let (next, found, value) = match (takes_value, arguments.get(index)) {
+        (Some(true), _) if !after.is_empty() => ((index + 1, 1), letter, Some(after.to_owned())),
+        (Some(true), Some(value)) => ((index + 2, 1), letter, Some(value.clone())),
+        (Some(true), None) => ((index + 1, 1), ':', None),
+        (Some(false), _) => (behind, letter, None),
+        (None, _) => (behind, '?', None),
     };
-    let next = if next == stays && after.is_empty() { (index + 1, 1) } else { next };
     let is_silent = known.starts_with(':');
     let is_wrong = matches!(found, '?' | ':');
     if is_wrong && !is_silent {
@@ -381,6 +379,5 @@ pub fn next_option(call: &mut Call<'_>) -> Outcome {
         Some(value) => call.shell.set("OPTARG", value)?,
         None => call.shell.unset("OPTARG"),
     }
-    let found = if is_wrong && !is_silent { '?' } else { found };
-    call.shell.set(variable, found).map(|()| 0)
+    call.shell.set(variable, if is_wrong && !is_silent { '?' } else { found }).map(|()| 0)
 }

@@ -3,7 +3,7 @@
 use formats::diff;
 use similar::{Algorithm, DiffOp, DiffTag, capture_diff_slices};
 
-use crate::call::{Call, Options, lines, text_of};
+use crate::call::{Call, Options, is_binary, lines, text_of};
 use crate::files::explain;
 use crate::shell::{Outcome, Stop};
 
@@ -18,16 +18,11 @@ pub fn diff(call: &mut Call<'_>) -> Outcome {
         return Err(Stop::Fail(2, "needs two files".to_owned()));
     };
     let is_folder = |call: &Call<'_>, path: &str| call.place(path).is_ok_and(|place| place.is_dir());
+    let inside = |folder: &str, file: &str| format!("{folder}/{}", file.rsplit('/').next().unwrap_or(file));
     match (is_folder(call, left), is_folder(call, right)) {
         (true, true) => folders(call, left, right, &options, 0),
-        (true, false) => {
-            let name = right.rsplit('/').next().unwrap_or(right);
-            files(call, &format!("{left}/{name}"), right, &options, false)
-        }
-        (false, true) => {
-            let name = left.rsplit('/').next().unwrap_or(left);
-            files(call, left, &format!("{right}/{name}"), &options, false)
-        }
+        (true, false) => files(call, &inside(left, right), right, &options, false),
+        (false, true) => files(call, left, &inside(right, left), &options, false),
         _ => files(call, left, right, &options, false),
     }
 }
@@ -73,19 +68,29 @@ fn files(call: &mut Call<'_>, left: &str, right: &str, options: &Options, in_fol
         Err(error) => Err(Stop::Fail(2, format!("{path}: {}", explain(&error)))),
     };
     let (old, new) = (read(left)?, read(right)?);
-    let is_binary = |bytes: &[u8]| bytes.iter().take(8192).any(|byte| *byte == 0) && !options.has('a');
-    if is_binary(&old) || is_binary(&new) {
+    if !options.has('a') && (is_binary(&old) || is_binary(&new)) {
         if old == new {
             return Ok(0);
         }
         return call.line(format!("Binary files {left} and {right} differ")).map(|()| 1);
     }
-    let old: Vec<String> = lines(&old).map(text_of).collect();
-    let new: Vec<String> = lines(&new).map(text_of).collect();
+    let [old, new] = [old, new].map(|bytes| lines(&bytes).map(text_of).collect::<Vec<_>>());
+    texts(call, (left, &old), (right, &new), options, in_folder)
+}
+
+/// The path and the lines of a file.
+type TextFile<'f> = (&'f str, &'f [String]);
+
+fn texts(
+    call: &mut Call<'_>,
+    (left, old): TextFile<'_>,
+    (right, new): TextFile<'_>,
+    options: &Options,
+    in_folder: bool,
+) -> Outcome {
     let key = |line: &String| comparison_key(line, options);
-    let (old_keys, new_keys): (Vec<String>, Vec<String>) =
-        (old.iter().map(key).collect(), new.iter().map(key).collect());
-    let changes = capture_diff_slices(Algorithm::Myers, &old_keys, &new_keys);
+    let keys = |lines: &[String]| lines.iter().map(key).collect::<Vec<_>>();
+    let changes = capture_diff_slices(Algorithm::Myers, &keys(old), &keys(new));
     let is_blank = |change: &DiffOp| {
         old[change.old_range()].iter().chain(&new[change.new_range()]).all(|line| line.trim().is_empty())
     };
@@ -108,12 +113,12 @@ fn files(call: &mut Call<'_>, left: &str, right: &str, options: &Options, in_fol
         let context = options.value('U').and_then(|context| context.parse().ok()).unwrap_or(3);
         let (of_left, of_right) = (modification(call, left)?, modification(call, right)?);
         call.out(format!("--- {left}\t{of_left}\n+++ {right}\t{of_right}\n"))?;
-        for hunk in diff::hunks(&old, &new, changes, context) {
+        for hunk in diff::hunks(old, new, changes, context) {
             call.out(hunk)?;
         }
     } else {
         for change in changes.iter().filter(|change| is_change(change)) {
-            normal(call, change, &old, &new)?;
+            normal(call, change, old, new)?;
         }
     }
     Ok(1)

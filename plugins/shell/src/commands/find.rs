@@ -297,13 +297,7 @@ impl Parser<'_> {
         let word = self.value("find")?;
         Ok(match word.as_str() {
             "!" | "-not" => Test::Not(Box::new(self.one(call, walk)?)),
-            "(" => {
-                let test = self.or(call, walk)?;
-                if self.value(")")? != ")" {
-                    return fail("`)` is missing");
-                }
-                test
-            }
+            "(" => self.group(call, walk)?,
             "-name" | "-iname" => Test::Name(self.value(&word)?, word == "-iname"),
             "-path" | "-ipath" | "-wholename" => Test::Path(self.value(&word)?, word == "-ipath"),
             "-type" => Test::Kind(self.value(&word)?.chars().filter(|kind| *kind != ',').collect()),
@@ -336,6 +330,11 @@ impl Parser<'_> {
             }
             _ => self.action(&word)?,
         })
+    }
+
+    fn group(&mut self, call: &Call<'_>, walk: &mut Walk) -> Outcome<Test> {
+        let test = self.or(call, walk)?;
+        if self.value(")")? == ")" { Ok(test) } else { fail("`)` is missing") }
     }
 
     /// The command of `-exec`, up to `;` or `+`.

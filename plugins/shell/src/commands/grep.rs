@@ -1,7 +1,6 @@
 //! `grep`
 
-use crate::call::{Call, Options, chomp, lines, text_of};
-use crate::files::explain;
+use crate::call::{Call, Options, chomp, is_binary, lines, text_of};
 use crate::regular::{Flavor, Regular};
 use crate::shell::{Outcome, Stop, fail};
 
@@ -31,17 +30,11 @@ pub fn grep(call: &mut Call<'_>) -> Outcome {
     let flavor = flavor(call.name, &options);
     let patterns = patterns(call, &mut options, flavor)?;
     let is_recursive = options.has('r') || options.has('R');
-    let mut paths = options.rest.clone();
-    if paths.is_empty() {
-        paths.push(if is_recursive { "." } else { "-" }.to_owned());
-    }
-    let from_here = options.rest.is_empty() && is_recursive;
-    let mut status_of_files = 0;
     let files = if is_recursive {
         // The status 1 would say that there is no match.
-        walk(call, &paths, &options, from_here).map_err(|stop| stop.with_status(2))?
+        walk(call, &options).map_err(|stop| stop.with_status(2))?
     } else {
-        paths
+        options.paths()
     };
     let number = |flag: char| options.value(flag).and_then(|count| count.parse().ok());
     let context = number('C').unwrap_or(0);
@@ -53,8 +46,7 @@ pub fn grep(call: &mut Call<'_>) -> Outcome {
         patterns,
         options,
     };
-    let mut has_match = false;
-    let mut has_group = false;
+    let (mut has_match, mut has_group, mut has_failed) = (false, false, false);
     for path in &files {
         match call.read(path) {
             Ok(bytes) => {
@@ -65,14 +57,13 @@ pub fn grep(call: &mut Call<'_>) -> Outcome {
             }
             Err(error) => {
                 if !search.options.has('s') {
-                    let message = explain(&error);
-                    call.complain(&format!("{path}: {message}"))?;
+                    call.complain_of(path, &error)?;
                 }
-                status_of_files = 2;
+                has_failed = true;
             }
         }
     }
-    Ok(if status_of_files > 0 { 2 } else { i32::from(!has_match) })
+    Ok(if has_failed { 2 } else { i32::from(!has_match) })
 }
 
 /// The kind of the patterns: the last option for it counts.
@@ -110,10 +101,14 @@ fn patterns(call: &mut Call<'_>, options: &mut Options, flavor: Flavor) -> Outco
     sources.iter().map(|source| Regular::new(source, flavor, options.has('i'))).collect()
 }
 
-/// The files below paths, in the order of their names.
-fn walk(call: &mut Call<'_>, paths: &[String], options: &Options, from_here: bool) -> Outcome<Vec<String>> {
+/// The files below the paths of the options, or below the current folder, in the order of their names.
+fn walk(call: &mut Call<'_>, options: &Options) -> Outcome<Vec<String>> {
     let mut files = Vec::new();
-    let mut waiting: Vec<String> = paths.iter().rev().cloned().collect();
+    let mut waiting: Vec<String> = options.rest.iter().rev().cloned().collect();
+    let from_here = waiting.is_empty();
+    if from_here {
+        waiting.push(".".to_owned());
+    }
     while let Some(path) = waiting.pop() {
         let name = path.rsplit('/').next().unwrap_or(&path).to_owned();
         let is_folder = call.place(&path).is_ok_and(|place| place.is_dir());
@@ -175,42 +170,52 @@ impl Search {
     }
 
     fn file(&self, call: &mut Call<'_>, path: &str, bytes: &[u8], has_group: &mut bool) -> Outcome<bool> {
-        let is_binary = bytes.iter().take(8192).any(|byte| *byte == 0) && !self.options.has('a');
+        let is_binary = !self.options.has('a') && is_binary(bytes);
         if is_binary && self.options.has('I') {
             return Ok(false);
         }
         let shown = if path == "-" { "(standard input)" } else { path };
         let quiet = ['c', 'l', 'L', 'q'].iter().any(|flag| self.options.has(*flag));
         let all: Vec<&[u8]> = lines(bytes).map(chomp).collect();
-        let (mut count, mut written_to) = (0, 0);
-        let mut after_left = 0;
+        let count = if quiet || is_binary {
+            let most = if self.options.has('c') { self.most } else { self.most.min(1) };
+            all.iter().filter(|line| self.is_match(line)).take(most).count()
+        } else {
+            self.write_matches(call, shown, &all, has_group)?
+        };
+        if is_binary && !quiet && count > 0 {
+            call.line(format!("Binary file {shown} matches"))?;
+        }
+        self.summarize(call, shown, count)
+    }
+
+    fn is_match(&self, line: &[u8]) -> bool {
+        self.find(line, 0).is_some() != self.options.has('v')
+    }
+
+    /// Writes the lines that match, with those around them. Returns the count of matches.
+    fn write_matches(
+        &self,
+        call: &mut Call<'_>,
+        shown: &str,
+        all: &[&[u8]],
+        has_group: &mut bool,
+    ) -> Outcome<usize> {
+        let (mut count, mut written_to, mut after_left) = (0, 0, 0);
         for (index, line) in all.iter().enumerate() {
-            let is_match = self.find(line, 0).is_some() != self.options.has('v');
+            let is_match = self.is_match(line);
+            if count >= self.most && (is_match || after_left == 0) {
+                break;
+            }
             if !is_match {
-                if after_left > 0 && !quiet {
+                if after_left > 0 {
                     after_left -= 1;
                     self.line(call, shown, index, line, '-')?;
                     written_to = index + 1;
                 }
-                if count >= self.most && after_left == 0 {
-                    break;
-                }
                 continue;
-            }
-            if count >= self.most {
-                break;
             }
             count += 1;
-            if quiet {
-                if !self.options.has('c') {
-                    break;
-                }
-                continue;
-            }
-            if is_binary {
-                call.line(format!("Binary file {shown} matches"))?;
-                break;
-            }
             let first = index.saturating_sub(self.before).max(written_to);
             if (self.before > 0 || self.after > 0) && *has_group && (first > written_to || written_to == 0) {
                 call.line("--")?;
@@ -223,7 +228,7 @@ impl Search {
             written_to = index + 1;
             after_left = self.after;
         }
-        self.summarize(call, shown, count)
+        Ok(count)
     }
 
     /// Writes what `-c`, `-l` and `-L` ask for. Returns whether the file counts as found.

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::call::{Call, lines, text_of};
+use crate::call::{Call, Options, lines, text_of};
 use crate::shell::{Outcome, Stop, fail};
 
 struct FilePatch {
@@ -39,36 +39,34 @@ pub fn patch(call: &mut Call<'_>) -> Outcome {
             Some(name) => name.clone(),
             None => target(call, &patch, strip, options.value('d'))?,
         };
-        if !options.has('s') {
-            call.line(format!(
-                "{} {name}",
-                if options.has('D') { "checking file" } else { "patching file" }
-            ))?;
-        }
-        let place = call.place(&name)?;
-        let old =
-            if patch.old == "/dev/null" { String::new() } else { text_of(&call.read_or_fail(&name, 1)?) };
-        let mut text: Vec<String> = lines(old.as_bytes()).map(text_of).collect();
-        let failed = apply(call, &mut text, &patch, options.has('s'))?;
-        if failed > 0 {
-            call.line(format!(
-                "{failed} out of {} hunk{} FAILED",
-                patch.hunks.len(),
-                if patch.hunks.len() == 1 { "" } else { "s" }
-            ))?;
-            status = 1;
-        }
-        if options.has('D') || failed == patch.hunks.len() {
-            continue;
-        }
-        let text = text.concat();
-        match options.value('o') {
-            _ if patch.new == "/dev/null" && text.is_empty() => fs::remove_file(place)?,
-            Some(path) => write(&call.place(path)?, &text)?,
-            None => write(&place, &text)?,
-        }
+        status = status.max(patch_file(call, &options, &patch, &name)?);
     }
     Ok(status)
+}
+
+/// Applies the hunks of one file. Returns the status 1 if some of them do not fit.
+fn patch_file(call: &mut Call<'_>, options: &Options, patch: &FilePatch, name: &str) -> Outcome {
+    if !options.has('s') {
+        let action = if options.has('D') { "checking" } else { "patching" };
+        call.line(format!("{action} file {name}"))?;
+    }
+    let place = call.place(name)?;
+    let old = if patch.old == "/dev/null" { String::new() } else { text_of(&call.read_or_fail(name, 1)?) };
+    let mut text: Vec<String> = lines(old.as_bytes()).map(text_of).collect();
+    let failed = apply(call, &mut text, patch, options.has('s'))?;
+    let count = patch.hunks.len();
+    if failed > 0 {
+        let plural = if count == 1 { "" } else { "s" };
+        call.line(format!("{failed} out of {count} hunk{plural} FAILED"))?;
+    }
+    let text = text.concat();
+    match options.value('o') {
+        _ if options.has('D') || failed == count => {}
+        _ if patch.new == "/dev/null" && text.is_empty() => fs::remove_file(place)?,
+        Some(path) => write(&call.place(path)?, &text)?,
+        None => write(&place, &text)?,
+    }
+    Ok(i32::from(failed > 0))
 }
 
 fn write(place: &Path, text: &str) -> Outcome<()> {
@@ -117,14 +115,7 @@ fn parse(text: &str, is_reversed: bool) -> Outcome<Vec<FilePatch>> {
 
 fn hunk(all: &[&str], head: usize, is_reversed: bool) -> Outcome<(Hunk, usize)> {
     let malformed = || fail(format!("malformed patch at line {}: {}", head + 1, all[head].trim_end()));
-    let range = |text: &str| -> Option<(usize, usize)> {
-        let (start, count) = text[1..].split_once(',').unwrap_or((&text[1..], "1"));
-        Some((start.parse().ok()?, count.parse().ok()?))
-    };
-    let mut words = all[head].split_whitespace().skip(1);
-    let (Some(old), Some(new)) = (words.next().and_then(range), words.next().and_then(range)) else {
-        return malformed();
-    };
+    let Some((old, new)) = ranges(all[head]) else { return malformed() };
     let (mut old_left, mut new_left) = (old.1, new.1);
     let mut hunk = Hunk { start: if is_reversed { new.0 } else { old.0 }, old: Vec::new(), new: Vec::new() };
     let mut index = head + 1;
@@ -133,23 +124,13 @@ fn hunk(all: &[&str], head: usize, is_reversed: bool) -> Outcome<(Hunk, usize)> 
         let Some(line) = all.get(index) else { return malformed() };
         index += 1;
         let sign = line.chars().next().unwrap_or(' ');
-        let text = if matches!(sign, ' ' | '-' | '+') { line[1..].to_owned() } else { (*line).to_owned() };
+        let text = if matches!(sign, ' ' | '-' | '+') { &line[1..] } else { line };
         let (in_old, in_new) = match sign {
             '-' => (true, false),
             '+' => (false, true),
             ' ' | '\n' => (true, true),
             '\\' => {
-                let cut = |list: &mut Vec<String>| {
-                    if let Some(line) = list.last_mut() {
-                        line.truncate(line.trim_end_matches('\n').len());
-                    }
-                };
-                if last != '+' {
-                    cut(&mut hunk.old);
-                }
-                if last != '-' {
-                    cut(&mut hunk.new);
-                }
+                hunk.cut_newline(last);
                 continue;
             }
             _ => return malformed(),
@@ -157,11 +138,11 @@ fn hunk(all: &[&str], head: usize, is_reversed: bool) -> Outcome<(Hunk, usize)> 
         last = sign;
         if in_old {
             old_left = old_left.saturating_sub(1);
-            hunk.old.push(text.clone());
+            hunk.old.push(text.to_owned());
         }
         if in_new {
             new_left = new_left.saturating_sub(1);
-            hunk.new.push(text);
+            hunk.new.push(text.to_owned());
         }
     }
     if is_reversed {
@@ -169,6 +150,28 @@ fn hunk(all: &[&str], head: usize, is_reversed: bool) -> Outcome<(Hunk, usize)> 
         std::mem::swap(&mut hunk.old, &mut hunk.new);
     }
     Ok((hunk, index))
+}
+
+/// The starts and the counts of the old and the new lines, from a line such as `@@ -1,2 +1,3 @@`.
+fn ranges(head: &str) -> Option<((usize, usize), (usize, usize))> {
+    let range = |text: &str| -> Option<(usize, usize)> {
+        let text = text.get(1..)?;
+        let (start, count) = text.split_once(',').unwrap_or((text, "1"));
+        Some((start.parse().ok()?, count.parse().ok()?))
+    };
+    let mut words = head.split_whitespace().skip(1);
+    Some((range(words.next()?)?, range(words.next()?)?))
+}
+
+impl Hunk {
+    /// Removes the newline of the last line, which has this sign: `\ No newline at end of file` follows it.
+    fn cut_newline(&mut self, sign: char) {
+        let old = self.old.last_mut().filter(|_| sign != '+');
+        let new = self.new.last_mut().filter(|_| sign != '-');
+        for line in old.into_iter().chain(new) {
+            line.truncate(line.trim_end_matches('\n').len());
+        }
+    }
 }
 
 /// Applies the hunks at their lines, or near them. Returns how many do not fit.

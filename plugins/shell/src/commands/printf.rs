@@ -1,11 +1,13 @@
 //! `printf`, whose formats awk uses too.
 
+use std::iter::Peekable;
+
 use crate::call::Call;
 use crate::escape::{self, Kind};
 use crate::shell::{Outcome, Stop, fail};
 
 /// The largest width and precision.
-const MAX_WIDTH: usize = 100_000;
+const MAX_WIDTH: usize = 65_535;
 
 pub fn printf(call: &mut Call<'_>) -> Outcome {
     let mut arguments = call.arguments;
@@ -60,10 +62,8 @@ fn format_once(
         rest = rest.split_off(length);
         let value = if spec.kind == '%' { None } else { values.next() };
         let word = value.map_or("", String::as_str);
-        let mut is_number = true;
         match spec.kind {
             '%' => text.push('%'),
-            's' => text.push_str(&spec.text(word)),
             'b' => {
                 let (decoded, is_ended) = escape::decode(word, Kind::Echo);
                 text.push_str(&spec.text(&decoded));
@@ -71,32 +71,42 @@ fn format_once(
                     return Ok(true);
                 }
             }
-            'q' => text.push_str(&spec.text(&quote(word))),
-            'c' => text.push_str(&spec.text(&word.chars().take(1).collect::<String>())),
-            'd' | 'i' | 'u' | 'x' | 'X' | 'o' => {
-                let (number, is_valid) = integer(word);
-                is_number = is_valid;
-                text.push_str(&spec.integer(number));
+            _ => {
+                let (converted, is_valid) = convert(&spec, word)?;
+                text.push_str(&converted);
+                if !is_valid {
+                    call.io.errors.write(format!("printf: {word}: invalid number\n").as_bytes())?;
+                    *status = 1;
+                }
             }
-            'f' | 'F' | 'e' | 'E' | 'g' | 'G' => {
-                let number = word.trim().parse();
-                is_number = number.is_ok() || word.is_empty();
-                text.push_str(&spec.float(number.unwrap_or(0.0)));
-            }
-            '(' => text.push_str(&super::date::format_seconds(&spec.time, word)?),
-            kind => {
-                return fail(format!(
-                    "`%{kind}` is not supported by this shell: %s %b %q %c %d %i %u %x %X %o %f %e %g are"
-                ));
-            }
-        }
-        if !is_number {
-            call.io.errors.write(format!("printf: {word}: invalid number\n").as_bytes())?;
-            *status = 1;
         }
     }
     text.push_str(&rest);
     Ok(ends)
+}
+
+/// A word in a conversion, and false if the conversion needs a number and the word is none.
+fn convert(spec: &Spec, word: &str) -> Outcome<(String, bool)> {
+    let text = match spec.kind {
+        's' => spec.text(word),
+        'q' => spec.text(&quote(word)),
+        'c' => spec.text(&word.chars().take(1).collect::<String>()),
+        'd' | 'i' | 'u' | 'x' | 'X' | 'o' => {
+            let (number, is_valid) = integer(word);
+            return Ok((spec.integer(number), is_valid));
+        }
+        'f' | 'F' | 'e' | 'E' | 'g' | 'G' => {
+            let number = word.trim().parse();
+            return Ok((spec.float(*number.as_ref().unwrap_or(&0.0)), number.is_ok() || word.is_empty()));
+        }
+        '(' => super::date::format_seconds(&spec.time, word)?,
+        kind => {
+            return fail(format!(
+                "`%{kind}` is not supported by this shell: %s %b %q %c %d %i %u %x %X %o %f %e %g are"
+            ));
+        }
+    };
+    Ok((text, true))
 }
 
 fn quote(word: &str) -> String {
@@ -180,19 +190,13 @@ impl Spec {
             spec.is_left |= width < 0;
             spec.width = usize::try_from(width.unsigned_abs()).unwrap_or(MAX_WIDTH).min(MAX_WIDTH);
         }
-        while let Some((_, digit)) = signs.next_if(|(_, sign)| sign.is_ascii_digit()) {
-            spec.width = (spec.width * 10 + digit.to_digit(10).unwrap_or(0) as usize).min(MAX_WIDTH);
-        }
+        spec.width = limited_number(&mut signs, spec.width);
         if signs.next_if(|(_, sign)| *sign == '.').is_some() {
             let mut precision = 0;
             if signs.next_if(|(_, sign)| *sign == '*').is_some() {
                 precision = usize::try_from(star()).unwrap_or(0);
             }
-            while let Some((_, digit)) = signs.next_if(|(_, sign)| sign.is_ascii_digit()) {
-                precision = precision * 10 + digit.to_digit(10).unwrap_or(0) as usize;
-                precision = precision.min(MAX_WIDTH);
-            }
-            spec.precision = Some(precision.min(MAX_WIDTH));
+            spec.precision = Some(limited_number(&mut signs, precision).min(MAX_WIDTH));
         }
         while signs.next_if(|(_, sign)| "lhjzL".contains(*sign)).is_some() {}
         let (index, kind) = signs.next()?;
@@ -268,6 +272,14 @@ impl Spec {
         let digits = if self.kind.is_ascii_uppercase() { digits.to_uppercase() } else { digits };
         self.pad(format!("{sign}{digits}"), sign.len())
     }
+}
+
+/// Reads digits behind a number, up to the largest width.
+fn limited_number(signs: &mut Peekable<impl Iterator<Item = (usize, char)>>, mut number: usize) -> usize {
+    while let Some((_, digit)) = signs.next_if(|(_, sign)| sign.is_ascii_digit()) {
+        number = (number * 10 + digit.to_digit(10).unwrap_or(0) as usize).min(MAX_WIDTH);
+    }
+    number
 }
 
 fn exponential(value: f64, precision: usize) -> String {

@@ -385,10 +385,7 @@ impl Machine<'_, '_> {
                     self.appended.push(bytes);
                 }
             }
-            Action::Write(path) => {
-                let path = path.clone();
-                self.write_file(&path)?;
-            }
+            Action::Write(path) => self.write_file(path)?,
             Action::Letter(letter) => return self.letter(*letter, index),
         }
         Ok(Next::Command(index + 1))
@@ -432,19 +429,12 @@ impl Machine<'_, '_> {
             }
             'N' => {
                 let line = self.next_line().unwrap_or_default();
-                self.space.push(b'\n');
-                self.space.extend(line);
+                append_line(&mut self.space, &line);
             }
             'h' => self.hold = self.space.clone(),
-            'H' => {
-                self.hold.push(b'\n');
-                self.hold.extend_from_slice(&self.space);
-            }
+            'H' => append_line(&mut self.hold, &self.space),
             'g' => self.space = self.hold.clone(),
-            'G' => {
-                self.space.push(b'\n');
-                self.space.extend_from_slice(&self.hold);
-            }
+            'G' => append_line(&mut self.space, &self.hold),
             'x' => std::mem::swap(&mut self.space, &mut self.hold),
             _ => self.print(self.number.to_string().as_bytes(), true)?,
         }
@@ -491,6 +481,11 @@ impl Machine<'_, '_> {
         }
         Ok(true)
     }
+}
+
+fn append_line(text: &mut Vec<u8>, line: &[u8]) {
+    text.push(b'\n');
+    text.extend_from_slice(line);
 }
 
 fn replace(result: &mut Vec<u8>, replacement: &[Piece], groups: &[Option<(usize, usize)>], space: &[u8]) {

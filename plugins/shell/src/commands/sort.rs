@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use crate::call::{Call, chomp, lines, text_of};
+use crate::call::{Call, Options, chomp, lines, text_of};
 use crate::shell::{Outcome, fail};
 
 /// How keys are compared.
@@ -106,11 +106,12 @@ fn version(left: &[u8], right: &[u8]) -> Ordering {
 struct Key {
     start: (usize, usize),
     end: Option<(usize, usize)>,
-    rules: Option<Rules>,
+    rules: Rules,
 }
 
 impl Key {
-    fn parse(text: &str) -> Outcome<Self> {
+    /// Parses a key, which has the given rules if it names none.
+    fn parse(text: &str, otherwise: Rules) -> Outcome<Self> {
         let mut rules = Rules::default();
         let mut has_rules = false;
         let mut place = |text: &str| -> Outcome<(usize, usize)> {
@@ -132,14 +133,14 @@ impl Key {
         let (start, end) = text.split_once(',').map_or((text, None), |(start, end)| (start, Some(end)));
         let start = place(start)?;
         let end = end.map(&mut place).transpose()?;
-        Ok(Self { start, end, rules: has_rules.then_some(rules) })
+        Ok(Self { start, end, rules: if has_rules { rules } else { otherwise } })
     }
 
-    fn of<'l>(&self, line: &'l [u8], separator: Option<u8>, skips_blanks: bool) -> &'l [u8] {
+    fn of<'l>(&self, line: &'l [u8], separator: Option<u8>) -> &'l [u8] {
         let fields = fields(line, separator);
         let begin = |field: usize, sign: usize| match fields.get(field - 1) {
             Some((start, end)) => {
-                let blanks = if skips_blanks {
+                let blanks = if self.rules.skips_blanks {
                     line[*start..*end].iter().take_while(|byte| byte.is_ascii_whitespace()).count()
                 } else {
                     0
@@ -185,31 +186,40 @@ fn fields(line: &[u8], separator: Option<u8>) -> Vec<(usize, usize)> {
 const SORT_LONG: &str = "numeric-sort=n reverse=r unique=u key=k field-separator=t output=o version-sort=V \
     human-numeric-sort=h ignore-case=f stable=s check=c";
 
+/// The order of lines: by their keys, or as a whole where there are none.
+struct LineOrder {
+    rules: Rules,
+    separator: Option<u8>,
+    keys: Vec<Key>,
+}
+
+impl LineOrder {
+    fn read(options: &Options) -> Outcome<Self> {
+        let mut rules = Rules::default();
+        for (flag, _) in &options.flags {
+            rules.add(*flag);
+        }
+        let separator = options
+            .value('t')
+            .map(|text| if text == "\\t" { b'\t' } else { text.bytes().next().unwrap_or(b'\0') });
+        let keys = options.values('k').map(|key| Key::parse(key, rules)).collect::<Outcome<_>>()?;
+        Ok(Self { rules, separator, keys })
+    }
+
+    fn compare(&self, left: &[u8], right: &[u8]) -> Ordering {
+        if self.keys.is_empty() {
+            return self.rules.compare(left, right);
+        }
+        let by_key =
+            |key: &Key| key.rules.compare(key.of(left, self.separator), key.of(right, self.separator));
+        self.keys.iter().map(by_key).find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
+    }
+}
+
 pub fn sort(call: &mut Call<'_>) -> Outcome {
     let options = call.options("nghVfdbruszck:t:o:", SORT_LONG, false)?;
-    let mut rules = Rules::default();
-    options.flags.iter().filter(|(flag, _)| *flag != 'k').for_each(|(flag, _)| {
-        rules.add(*flag);
-    });
-    let separator = options
-        .value('t')
-        .map(|text| if text == "\\t" { b'\t' } else { text.bytes().next().unwrap_or(b'\0') });
-    let mut keys: Vec<Key> = options.values('k').map(Key::parse).collect::<Outcome<_>>()?;
-    if keys.is_empty() {
-        keys.push(Key { start: (1, 0), end: None, rules: None });
-    }
-    let whole_order = Rules { reverse: rules.reverse, ..Rules::default() };
-    let by_keys = |left: &[u8], right: &[u8]| {
-        keys.iter()
-            .map(|key| {
-                let rules = key.rules.unwrap_or(rules);
-                let key =
-                    |line| if options.has('k') { key.of(line, separator, rules.skips_blanks) } else { line };
-                rules.compare(key(left), key(right))
-            })
-            .find(|order| order.is_ne())
-            .unwrap_or(Ordering::Equal)
-    };
+    let order = LineOrder::read(&options)?;
+    let whole_order = Rules { reverse: order.rules.reverse, ..Rules::default() };
     let end = if options.has('z') { b'\0' } else { b'\n' };
     let (inputs, is_complete) = call.read_inputs(&options.rest)?;
     if !is_complete {
@@ -219,27 +229,33 @@ pub fn sort(call: &mut Call<'_>) -> Outcome {
     let mut all: Vec<Vec<u8>> =
         lines.map(|line| line.strip_suffix(&[end]).unwrap_or(line).to_vec()).collect();
     if options.has('c') {
-        let is_sorted = all.windows(2).all(|pair| by_keys(&pair[0], &pair[1]).is_le());
+        let is_sorted = all.windows(2).all(|pair| order.compare(&pair[0], &pair[1]).is_le());
         return Ok(i32::from(!is_sorted));
     }
     let is_stable = options.has('s') || options.has('u');
     all.sort_by(|left, right| {
-        by_keys(left, right)
+        order
+            .compare(left, right)
             .then_with(|| if is_stable { Ordering::Equal } else { whole_order.compare(left, right) })
     });
     if options.has('u') {
-        all.dedup_by(|later, earlier| by_keys(later, earlier).is_eq());
+        all.dedup_by(|later, earlier| order.compare(later, earlier).is_eq());
     }
     let mut text = Vec::new();
     for line in all {
         text.extend(line);
         text.push(end);
     }
-    match options.value('o') {
-        Some(path) => std::fs::write(call.place(path)?, text)?,
-        None => call.out(text)?,
-    }
+    write(call, options.value('o'), &text)?;
     Ok(0)
+}
+
+/// Writes a text into a file, or to the output where none is named.
+fn write(call: &mut Call<'_>, path: Option<&str>, text: &[u8]) -> Outcome<()> {
+    match path {
+        Some(path) => Ok(std::fs::write(call.place(path)?, text)?),
+        None => call.out(text),
+    }
 }
 
 pub fn uniq(call: &mut Call<'_>) -> Outcome {
@@ -280,10 +296,7 @@ pub fn uniq(call: &mut Call<'_>) -> Outcome {
             text.push(b'\n');
         }
     }
-    match options.rest.get(1) {
-        Some(path) => std::fs::write(call.place(path)?, text)?,
-        None => call.out(text)?,
-    }
+    write(call, options.rest.get(1).map(String::as_str), &text)?;
     Ok(i32::from(!is_complete))
 }
 

@@ -294,29 +294,11 @@ pub fn sequence(call: &mut Call<'_>) -> Outcome {
             text => numbers.push(text.to_owned()),
         }
     }
-    let parse = |text: &String| {
-        text.parse::<f64>().or_else(|_| fail(format!("invalid floating point argument: '{text}'")))
-    };
-    let values: Vec<f64> = numbers.iter().map(parse).collect::<Outcome<_>>()?;
-    let (first, step, last) = match values.as_slice() {
-        [last] => (1.0, 1.0, *last),
-        [first, last] => (*first, 1.0, *last),
-        [first, step, last] => (*first, *step, *last),
-        _ => return fail("needs one to three numbers"),
-    };
-    if step == 0.0 {
-        return fail("invalid Zero increment value: '0'");
-    }
+    let (first, step, last) = bounds(&numbers)?;
     let decimals = |text: &String| text.split_once('.').map_or(0, |(_, digits)| digits.len());
-    let decimals =
-        numbers.iter().take(numbers.len().saturating_sub(1).max(1)).map(decimals).max().unwrap_or(0);
-    // Integers are written without the floats' search for digits, which takes many times as long.
-    #[expect(clippy::cast_possible_truncation, reason = "an integer in the range")]
-    let write = |value: f64| match decimals == 0 && value.abs() < 1e15 {
-        true => (value.round() as i64).to_string(),
-        false => format!("{value:.decimals$}"),
-    };
-    let width = if pads { write(first).len().max(write(last).len()) } else { 0 };
+    let decimals = numbers[..(numbers.len() - 1).max(1)].iter().map(decimals).max().unwrap_or(0);
+    let length = |value| write_number(value, decimals).len();
+    let width = if pads { length(first).max(length(last)) } else { 0 };
     let mut index = 0.0;
     loop {
         let value = first + index * step;
@@ -329,7 +311,7 @@ pub fn sequence(call: &mut Call<'_>) -> Outcome {
         let text = match &format {
             Some(format) => format_number(format, value)?,
             None if pads => format!("{value:0width$.decimals$}"),
-            None => write(value),
+            None => write_number(value, decimals),
         };
         call.out(text)?;
         index += 1.0;
@@ -338,6 +320,29 @@ pub fn sequence(call: &mut Call<'_>) -> Outcome {
         call.out("\n")?;
     }
     Ok(0)
+}
+
+/// The first number, the step and the last number of `seq`.
+fn bounds(numbers: &[String]) -> Outcome<(f64, f64, f64)> {
+    let parse = |text: &String| {
+        text.parse::<f64>().or_else(|_| fail(format!("invalid floating point argument: '{text}'")))
+    };
+    match *numbers.iter().map(parse).collect::<Outcome<Vec<_>>>()? {
+        [last] => Ok((1.0, 1.0, last)),
+        [first, last] => Ok((first, 1.0, last)),
+        [_, 0.0, _] => fail("invalid Zero increment value: '0'"),
+        [first, step, last] => Ok((first, step, last)),
+        _ => fail("needs one to three numbers"),
+    }
+}
+
+/// A number with so many decimals. Integers need no search for digits, which takes many times as long.
+#[expect(clippy::cast_possible_truncation, reason = "an integer in the range")]
+fn write_number(value: f64, decimals: usize) -> String {
+    match decimals == 0 && value.abs() < 1e15 {
+        true => (value.round() as i64).to_string(),
+        false => format!("{value:.decimals$}"),
+    }
 }
 
 /// A number in a format of `printf` with one directive, as `seq -f` takes it.

@@ -12,8 +12,7 @@ const LONG: &str = "null=0 no-run-if-empty=r max-args=n delimiter=d replace=I ma
 pub fn xargs(call: &mut Call<'_>) -> Outcome {
     let options = call.options("0rn:I:d:L:tP:", LONG, true)?;
     let words = words(&options, &text_of(&call.io.input.read_all()))?;
-    let command: Vec<String> =
-        if options.rest.is_empty() { vec!["echo".to_owned()] } else { options.rest.clone() };
+    let command = if options.rest.is_empty() { vec!["echo".to_owned()] } else { options.rest.clone() };
     let streams = Streams { input: Input::default(), ..call.io.clone() };
     let mut status = 0;
     let mut run = |call: &mut Call<'_>, arguments: Vec<String>| -> Outcome<()> {
@@ -32,8 +31,7 @@ pub fn xargs(call: &mut Call<'_>) -> Outcome {
     };
     if let Some(mark) = options.value('I') {
         for word in words {
-            let arguments = command.iter().map(|argument| argument.replace(mark, &word)).collect();
-            run(call, arguments)?;
+            run(call, command.iter().map(|argument| argument.replace(mark, &word)).collect())?;
         }
         return Ok(status);
     }
@@ -45,8 +43,7 @@ pub fn xargs(call: &mut Call<'_>) -> Outcome {
         .or(options.value('L'))
         .map_or(Ok(MAX_ARGUMENTS), |text| text.parse().or_else(|_| fail(format!("`{text}` is no count"))))?;
     if words.is_empty() {
-        run(call, command)?;
-        return Ok(status);
+        run(call, command.clone())?;
     }
     for chunk in words.chunks(count.max(1)) {
         let chunk = if options.has('L') { split(&chunk.join(" "))? } else { chunk.to_vec() };

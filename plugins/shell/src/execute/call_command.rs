@@ -25,21 +25,7 @@ impl Shell {
             io.errors.write(format!("+ {}\n", words.join(" ")).as_bytes())?;
         }
         let Some((name, rest)) = arguments.split_first() else {
-            let before = self.substitutions;
-            for assignment in &simple.assignments {
-                if let Err(stop) = self.assign(assignment, io) {
-                    return self.end_with(stop, io);
-                }
-                if self.state.options.exports_all {
-                    self.variable_mut(&assignment.name).is_exported = true;
-                }
-            }
-            // That of the last `$( )`; a value such as `$?` is no command.
-            let status = if self.substitutions == before { 0 } else { self.state.status };
-            return match self.redirect(&simple.redirects, io) {
-                Ok(_) => Ok(status),
-                Err(stop) => self.report("", stop, io),
-            };
+            return self.assign_alone(simple, io);
         };
         self.state.status = status;
         let streams = match self.redirect(&simple.redirects, io) {
@@ -54,6 +40,25 @@ impl Shell {
             return self.with_own_streams(|shell| shell.call_with(&simple.assignments, name, rest, &streams));
         }
         self.call_with(&simple.assignments, name, rest, &streams)
+    }
+
+    /// Assigns and redirects without a command.
+    fn assign_alone(&mut self, simple: &Simple, io: &Streams) -> Outcome {
+        let before = self.substitutions;
+        for assignment in &simple.assignments {
+            if let Err(stop) = self.assign(assignment, io) {
+                return self.end_with(stop, io);
+            }
+            if self.state.options.exports_all {
+                self.variable_mut(&assignment.name).is_exported = true;
+            }
+        }
+        // That of the last `$( )`; a value such as `$?` is no command.
+        let status = if self.substitutions == before { 0 } else { self.state.status };
+        match self.redirect(&simple.redirects, io) {
+            Ok(_) => Ok(status),
+            Err(stop) => self.report("", stop, io),
+        }
     }
 
     /// Calls a function or command with variables of its own.

@@ -228,11 +228,11 @@ impl Shell {
         })
     }
 
-    /// Expands a pattern of which a regular expression can be made.
-    fn regular_pattern(&mut self, word: &Word, io: &Streams) -> Outcome<String> {
+    /// Expands a pattern, and makes a regular expression of it.
+    fn regular_pattern(&mut self, word: &Word, lazy: bool, io: &Streams) -> Outcome<String> {
         let pattern = self.expand_pattern(word, io)?;
         match wildcard::negation(&pattern) {
-            None => Ok(pattern),
+            None => Ok(wildcard::translate(&pattern, lazy, false)),
             Some(_) => fail("`!(…)` within `${…}` is not supported by this shell: use `[[ ]]` or `case`"),
         }
     }
@@ -240,31 +240,29 @@ impl Shell {
     /// Changes one value.
     fn change(&mut self, value: &str, operation: &Operation, io: &Streams) -> Outcome<String> {
         match operation {
-            Operation::Remove { from_end, longest, pattern } => {
-                let pattern = self.regular_pattern(pattern, io)?;
-                let translated = wildcard::translate(&pattern, *longest == *from_end && !from_end, false);
-                if *from_end {
-                    // The rest takes as much as it can, so that the end is short, or as little.
-                    let rest = if *longest { "(?s:.)*?" } else { "(?s:.)*" };
-                    let regex = self.regex(&format!("^({rest})(?:{translated})$"))?;
-                    let kept = regex.captures(value).and_then(|found| found.get(1)).map(|rest| rest.as_str());
-                    return Ok(kept.unwrap_or(value).to_owned());
-                }
-                let translated = wildcard::translate(&pattern, !*longest, false);
-                let regex = self.regex(&format!("^(?:{translated})"))?;
+            Operation::Remove { from_end: true, longest, pattern } => {
+                let pattern = self.regular_pattern(pattern, false, io)?;
+                // The rest takes as much as it can, so that the end is short, or as little.
+                let rest = if *longest { "(?s:.)*?" } else { "(?s:.)*" };
+                let regex = self.regex(&format!("^({rest})(?:{pattern})$"))?;
+                let kept = regex.captures(value).and_then(|found| found.get(1));
+                Ok(kept.map_or(value, |rest| rest.as_str()).to_owned())
+            }
+            Operation::Remove { from_end: false, longest, pattern } => {
+                let pattern = self.regular_pattern(pattern, !*longest, io)?;
+                let regex = self.regex(&format!("^(?:{pattern})"))?;
                 Ok(regex.find(value).map_or(value, |found| &value[found.end()..]).to_owned())
             }
             Operation::Replace { kind, pattern, replacement } => {
-                let pattern = self.regular_pattern(pattern, io)?;
+                let pattern = self.regular_pattern(pattern, false, io)?;
                 let replacement = self.expand_text(replacement, io)?;
                 if pattern.is_empty() && matches!(kind, '1' | 'g') {
                     return Ok(value.to_owned());
                 }
-                let translated = wildcard::translate(&pattern, false, false);
                 let source = match kind {
-                    '#' => format!("^(?:{translated})"),
-                    '%' => format!("(?:{translated})$"),
-                    _ => translated,
+                    '#' => format!("^(?:{pattern})"),
+                    '%' => format!("(?:{pattern})$"),
+                    _ => pattern,
                 };
                 let regex = self.regex(&source)?;
                 let most = usize::from(*kind != 'g');
@@ -275,15 +273,20 @@ impl Shell {
                 let first = value.chars().next().map_or(0, char::len_utf8);
                 Ok(if *all { change(value) } else { change(&value[..first]) + &value[first..] })
             }
-            Operation::Transform('Q') => Ok(escape::quote_always(value)),
-            Operation::Transform('U') => Ok(value.to_uppercase()),
-            Operation::Transform('L') => Ok(value.to_lowercase()),
-            Operation::Transform('E') => Ok(escape::decode(value, escape::Kind::Shell).0),
-            Operation::Transform(kind) => {
-                fail(format!("`@{kind}` is not supported by this shell: use @Q, @U, @L or @E"))
-            }
+            Operation::Transform(kind) => transform(value, *kind),
             _ => Ok(value.to_owned()),
         }
+    }
+}
+
+/// `${name@Q}` and the like.
+fn transform(value: &str, kind: char) -> Outcome<String> {
+    match kind {
+        'Q' => Ok(escape::quote_always(value)),
+        'U' => Ok(value.to_uppercase()),
+        'L' => Ok(value.to_lowercase()),
+        'E' => Ok(escape::decode(value, escape::Kind::Shell).0),
+        _ => fail(format!("`@{kind}` is not supported by this shell: use @Q, @U, @L or @E")),
     }
 }
 

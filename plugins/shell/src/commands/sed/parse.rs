@@ -17,13 +17,7 @@ pub fn parse(script: &str, is_extended: bool) -> Outcome<Vec<Command>> {
     let mut parser = Parser { signs: script.chars().collect(), position: 0, flavor };
     let mut commands: Vec<Command> = Vec::new();
     let (mut blocks, mut labels, mut branches) = (Vec::new(), HashMap::new(), Vec::new());
-    loop {
-        parser.skip(|sign| sign.is_whitespace() || sign == ';');
-        let Some(sign) = parser.peek() else { break };
-        if sign == '#' {
-            parser.skip(|sign| sign != '\n');
-            continue;
-        }
+    while parser.skip_to_command() {
         let (start, end) = parser.range()?;
         let is_negated = parser.negation();
         let Some(letter) = parser.next() else { return fail("missing command") };
@@ -98,6 +92,16 @@ impl Parser {
         while self.peek().is_some_and(&holds) {
             self.position += 1;
         }
+    }
+
+    /// Skips separators and comments. Returns whether a command follows.
+    fn skip_to_command(&mut self) -> bool {
+        self.skip(|sign| sign.is_whitespace() || sign == ';');
+        while self.peek() == Some('#') {
+            self.skip(|sign| sign != '\n');
+            self.skip(|sign| sign.is_whitespace() || sign == ';');
+        }
+        self.peek().is_some()
     }
 
     fn blanks(&mut self) {
