@@ -242,3 +242,17 @@ fn an_error_in_the_words_of_a_compound_command_is_told_and_ends_its_subshell_alo
         assert!(ended.notes.is_empty(), "{script}: {ended:?}");
     }
 }
+
+/// Rust formats no wider text.
+#[test]
+fn a_width_beyond_the_largest_is_cut() {
+    let (ended, _folder) = run("printf '%.70000d' 1 | wc -c; seq -f '%.70000g' 1 1 | wc -l");
+    assert_eq!(ended.stdout.split_whitespace().collect::<Vec<_>>(), ["65535", "1"], "{ended:?}");
+}
+
+#[test]
+fn a_malformed_header_of_a_patch_is_an_error() {
+    let (ended, _folder) = run("printf 'a\\n' > a; printf -- '--- a\\n+++ a\\n@@ é\\n' | patch a");
+    assert_ne!(ended.exit_code, 0, "{ended:?}");
+    assert!(!ended.stderr.is_empty(), "{ended:?}");
+}
