@@ -12,13 +12,13 @@ rounds=${1:-3}
 newest() { find "${CARGO_TARGET_DIR:-target}/dist/deps" -name 'call-*' -perm -100 -type f -printf '%T@ %p\n' | sort -n | tail -n 1 | cut -d' ' -f2; }
 program=${PROGRAM:-$(newest)}
 # Valgrind has no room for the memories of many instances.
-count() { # DOOR CALLS
+count() { # INTERFACE CALLS
   valgrind --tool=callgrind --smc-check=all-non-file --callgrind-out-file=/dev/null "$program" --bench -- \
     instructions "$1" "calls=$2" instances=16 2>&1 | sed -n 's/.*Collected : *\([0-9]*\).*/\1/p'
 }
-for door in dispatcher http; do
+for interface in dispatcher http; do
   for _ in $(seq "$rounds"); do
-    few=$(count $door 1000)
-    echo $((($(count $door 2000) - few) / 1000))
-  done | sort -n | awk -v door=$door '{count[NR] = $1} END {printf "%-12s %8d instructions a call (%d to %d in %d rounds)\n", door, count[int((NR + 1) / 2)], count[1], count[NR], NR}'
+    few=$(count "$interface" 1000)
+    echo $((($(count "$interface" 2000) - few) / 1000))
+  done | sort -n | awk -v interface="$interface" '{count[NR] = $1} END {printf "%-12s %8d instructions a call (%d to %d in %d rounds)\n", interface, count[int((NR + 1) / 2)], count[1], count[NR], NR}'
 done

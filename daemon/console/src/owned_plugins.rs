@@ -1,8 +1,7 @@
 //! Plugins that an organization has loaded for itself (rule 9.16).
 
 use axum::extract::State;
-use toolgate_api::name::Name;
-use toolgate_api::name::Namespace;
+use toolgate_api::name::{Name, Namespace};
 use toolgate_http::custom::own_tool;
 use toolgate_http::extract::Path;
 use toolgate_http::path_params::OwnedPluginPath;

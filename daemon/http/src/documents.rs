@@ -183,7 +183,7 @@ pub(super) struct WrittenWithoutBody;
 
 impl<T: ToSchema> IntoResponses for Document<T> {
     fn responses() -> BTreeMap<String, RefOr<openapi::Response>> {
-        BTreeMap::from([("200".to_owned(), tagged("The document.", Some(&T::name())))])
+        BTreeMap::from([("200".to_owned(), tagged_response("The document.", Some(&T::name())))])
     }
 }
 
@@ -201,13 +201,13 @@ impl IntoResponses for WrittenWithoutBody {
 
 fn written_responses(schema: Option<&str>) -> BTreeMap<String, RefOr<openapi::Response>> {
     BTreeMap::from([
-        ("200".to_owned(), tagged("The document is replaced, or was checked only.", schema)),
-        ("201".to_owned(), tagged("The document is created.", schema)),
+        ("200".to_owned(), tagged_response("The document is replaced, or was checked only.", schema)),
+        ("201".to_owned(), tagged_response("The document is created.", schema)),
     ])
 }
 
 /// A response with an entity tag. `Outline` has the schemas that no operation names otherwise.
-fn tagged(description: &str, schema: Option<&str>) -> RefOr<openapi::Response> {
+fn tagged_response(description: &str, schema: Option<&str>) -> RefOr<openapi::Response> {
     let tag = text_header("The tag to replace or delete it by.");
     let response = ResponseBuilder::new().description(description).header("ETag", tag);
     match schema.map(|name| ContentBuilder::new().schema(Some(Ref::from_schema_name(name))).build()) {
