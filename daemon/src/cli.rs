@@ -29,6 +29,7 @@ mod book;
 
 use std::ffi::OsString;
 use std::io::Write;
+use std::pin::Pin;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -190,7 +191,8 @@ fn here(json: bool, act: impl AsyncFnOnce(&mut Printer<'_>) -> Result<(), Failur
     let (mut out, mut notes) = (anstream::stdout().lock(), anstream::stderr().lock());
     let mut printer = Printer::new(&mut out, &mut notes, json).fit_terminal();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
-    let done = runtime.block_on(act(&mut printer));
+    let act: Pin<Box<dyn Future<Output = _> + '_>> = Box::pin(act(&mut printer));
+    let done = runtime.block_on(act);
     out.flush()?;
     done
 }

@@ -212,7 +212,7 @@ impl PreparedDaemon {
         ));
         let operator_token = self.folder.operator_token();
         let start = self.start_settings();
-        let (admin, compiling) = start.restore(report, &stop, &shutdown).await?;
+        let (admin, compiling) = start.restore(Box::new(report), &stop, &shutdown).await?;
         let mut tasks = self.spawn_tasks(&admin, &stop)?;
         let access_tokens = AccessTokens::new(&self.config.oauth);
         let fetching = start.fetch_issuer_keys(access_tokens.clone(), stop.clone())?;

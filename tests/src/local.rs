@@ -69,7 +69,7 @@ impl LocalDispatcher {
             built_in: &[],
         };
         let (stop, shutdown) = (CancellationToken::new(), CancellationToken::new());
-        let (admin, _) = start.restore(|_, _| {}, &stop, &shutdown).await.expect("services");
+        let (admin, _) = start.restore(Box::new(|_, _| {}), &stop, &shutdown).await.expect("services");
         let plugin = Arc::new(load(&sandbox, settings.component).await);
         admin.services().registry.serve(LimitsPatch::default(), vec![plugin]);
         let (principal, source) = ("local".into(), "local");

@@ -15,62 +15,63 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_toolgate-under-test");
 /// Allowed dependencies of each host crate, without dev-dependencies. Adding one is a design decision, made here.
 const HOST: &[(&str, &str)] = &[
     // Shared types, also compiled into the built-in plugins that read definitions, without the optional three.
-    ("toolgate-api", "serde serde_json thiserror toolgate-api-macros utoipa zeroize"),
-    ("toolgate-api-macros", "quote syn"),
+    ("toolgate-api", "serde serde_json thiserror toolgate-macros utoipa zeroize"),
+    ("toolgate-macros", "proc-macro2 quote syn"),
     // Decides without I/O: no runtime, engine, store, network or files.
     (
         "toolgate-admission",
-        "foldhash hashbrown jsonschema papaya regex rust-stemmers serde serde_json thiserror toolgate-api",
+        "foldhash hashbrown jsonschema papaya parking_lot regex rust-stemmers serde serde_json thiserror toolgate-api",
     ),
     // Like `toolgate-admission`, on which it depends.
     ("toolgate-openapi", "serde-saphyr serde_json thiserror toolgate-admission toolgate-api"),
     // The only crate with the engine. No HTTP server and no store; HTTP client for upstreams.
     (
         "toolgate-sandbox",
-        "bytes cap-std flate2 hickory-resolver http http-body http-body-util hyper hyper-util memchr \
+        "bytes cap-std flate2 hickory-resolver http http-body http-body-util hyper hyper-util memchr parking_lot \
          rand_chacha rand_core rustix rustls ruzstd serde_json thiserror tokio tokio-rustls toolgate-admission \
-         toolgate-api tracing wasm-encoder wasmparser wasmtime wasmtime-wasi wasmtime-wasi-http wasmtime-wasi-io webpki-roots zeroize",
+         toolgate-api toolgate-macros tracing wasm-encoder wasmparser wasmtime wasmtime-wasi wasmtime-wasi-http \
+         wasmtime-wasi-io webpki-roots zeroize",
     ),
     // A client of the HTTP interface: no host crate but the shapes, no engine, HTTP server or store.
     (
         "toolgate-cli",
-        "anstream base64 bytes clap http-body-util hyper hyper-rustls hyper-util jiff ring rustls serde serde_json \
-         terminal_size thiserror tokio toolgate-api tower-service url webpki-roots",
+        "anstream base64 bytes clap http-body-util hyper hyper-rustls hyper-util jiff parking_lot ring rustls serde \
+         serde_json terminal_size thiserror tokio toolgate-api tower-service url webpki-roots",
     ),
     // Settings, keys, documents and the store: with `toolgate-audit` the only crates with SQL.
     (
         "toolgate-state",
-        "http rand ring rustix serde serde_json sqlx tempfile thiserror tokio toml toolgate-admission \
-         toolgate-api tracing url zeroize",
+        "http rand ring rustix serde serde_json sqlx tempfile thiserror tokio toml toolgate-admission toolgate-api \
+         toolgate-macros tracing url zeroize",
     ),
     // The audit log and its index.
     (
         "toolgate-audit",
-        "arc-swap base64 rand ring rustix scopeguard serde serde_json sqlx thiserror tokio toolgate-admission \
-         toolgate-api toolgate-state tracing zeroize",
+        "arc-swap base64 parking_lot rand ring rustix scopeguard serde serde_json sqlx thiserror tokio \
+         toolgate-admission toolgate-api toolgate-macros toolgate-state tracing zeroize",
     ),
     // Calls, sessions, credentials, plugins and administration: no SQL, HTTP server or pages.
     (
         "toolgate-core",
-        "aho-corasick anstream anyhow arc-swap base64 bytes flate2 futures-util http landlock libc \
-         opentelemetry-proto percent-encoding prost rand ring rustix scopeguard seccompiler serde serde_json \
-         tar tempfile thiserror tokio tokio-util toolgate-admission toolgate-api toolgate-audit \
-         toolgate-openapi toolgate-sandbox toolgate-state tracing tracing-subscriber url zeroize",
+        "aho-corasick anstream anyhow arc-swap base64 bytes flate2 futures-util http landlock libc opentelemetry-proto \
+         parking_lot percent-encoding prost rand ring rustix scopeguard seccompiler serde serde_json tar tempfile \
+         thiserror tokio tokio-util toolgate-admission toolgate-api toolgate-audit toolgate-macros toolgate-openapi \
+         toolgate-sandbox toolgate-state tracing tracing-subscriber url zeroize",
     ),
     // The HTTP interface and the MCP server: with `toolgate-console` the only crates with an HTTP server.
     (
         "toolgate-http",
-        "arc-swap axum base64 bytes futures-util http-body-util hyper hyper-util icu_properties \
-         percent-encoding prometheus-client ring rmcp rustix rustls rustls-webpki serde serde_json thiserror \
-         tokio tokio-rustls tokio-util toolgate-admission toolgate-api toolgate-audit toolgate-core \
+        "arc-swap axum base64 bytes futures-util http-body-util hyper hyper-util icu_properties parking_lot \
+         percent-encoding prometheus-client ring rmcp rustix rustls rustls-webpki serde serde_json thiserror tokio \
+         tokio-rustls tokio-util toolgate-admission toolgate-api toolgate-audit toolgate-core toolgate-macros \
          toolgate-openapi toolgate-sandbox toolgate-state tower tracing url utoipa utoipa-axum zeroize",
     ),
     // The pages for people.
     (
         "toolgate-console",
-        "axum base64 bytes futures-util maud multer percent-encoding rand ring serde serde_json tokio \
-         tokio-util toolgate-admission toolgate-api toolgate-audit toolgate-core toolgate-http \
-         toolgate-sandbox toolgate-state tracing url zeroize",
+        "axum base64 bytes futures-util maud multer parking_lot percent-encoding rand ring serde serde_json tokio \
+         tokio-util toolgate-admission toolgate-api toolgate-audit toolgate-core toolgate-http toolgate-sandbox \
+         toolgate-state tracing url zeroize",
     ),
     // Start and stop, and the command line.
     (

@@ -8,8 +8,8 @@
 
 use std::collections::HashMap;
 use std::hash::Hash;
-use std::sync::{Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use toolgate_api::descriptor::RateLimit;
 use toolgate_api::name::{Name, Namespace};
 
@@ -162,7 +162,7 @@ impl Ledger {
         })?;
         // Last, since tokens are not given back.
         if self.is_rated(&checked) {
-            let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut buckets = self.buckets.lock();
             buckets.take(self.rates, consumer.organization, &checked, now)?;
         }
         checked.narrow(limits);

@@ -10,7 +10,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use toolgate_api_macros::optional_fields;
+use toolgate_macros::optional_fields;
 use utoipa::ToSchema;
 
 use crate::audit::Sha256;

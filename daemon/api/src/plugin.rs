@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
-use toolgate_api_macros::optional_fields;
+use toolgate_macros::optional_fields;
 use utoipa::ToSchema;
 
 use crate::descriptor::{DescriptionSource, Example, Hints, LeftOut};

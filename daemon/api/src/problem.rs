@@ -1,7 +1,7 @@
 //! The body of a refused request.
 
 use serde::{Deserialize, Serialize};
-use toolgate_api_macros::optional_fields;
+use toolgate_macros::optional_fields;
 use utoipa::ToSchema;
 
 use crate::error::{CallError, Details, ErrorType};

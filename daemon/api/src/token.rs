@@ -1,7 +1,7 @@
 //! Tokens: roles, requests and views.
 
 use serde::{Deserialize, Serialize};
-use toolgate_api_macros::optional_fields;
+use toolgate_macros::optional_fields;
 use utoipa::ToSchema;
 
 use crate::document::DocumentWarning;

@@ -19,6 +19,7 @@ use toolgate_admission::Layer;
 use toolgate_api::audit_export::{
     ExportBegin, ExportEnd, ExportGap, ExportKind, ExportLine, ExportRecord, ExportSegment,
 };
+use toolgate_macros::boxed;
 
 use super::data_keys::{OpenedPart, act_aad, call_aad, effect_aad, open_part};
 use super::error::AuditError;
@@ -81,6 +82,7 @@ struct CallDecision {
     reason: Reason<'static>,
 }
 
+#[boxed]
 impl Audit {
     /// Begins an export. Sees every record that was acknowledged before.
     pub async fn export(&self, query: ExportQuery) -> Result<Exporter, AuditError> {

@@ -18,11 +18,12 @@
 //! longer than a fast sync. Never more than one thread commits.
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use tokio::sync::oneshot;
 
 use super::error::AuditError;
@@ -197,7 +198,7 @@ impl CommitQueue {
 
     /// Appends a record without requesting a sync. Returns its sequence.
     pub(crate) fn append(&self, kind: RecordKind, of: u64, record: &[u8]) -> Result<u64, AuditError> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let sequence = self.push(&mut state, kind, of, record)?;
         self.wake(state, false);
         Ok(sequence)
@@ -205,7 +206,7 @@ impl CommitQueue {
 
     /// Appends a record and requests a sync.
     pub(crate) fn append_durably(&self, kind: RecordKind, of: u64, record: &[u8]) -> Durable {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         match self.push(&mut state, kind, of, record) {
             Err(error) => Durable::ready(Err(error)),
             Ok(_) => self.wait(state),
@@ -226,7 +227,7 @@ impl CommitQueue {
         record: &[u8],
         group: &mut Group,
     ) -> Result<(), Durable> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if let Err(error) = self.push(&mut state, kind, of, record) {
             return Err(Durable::ready(Err(error)));
         }
@@ -244,7 +245,7 @@ impl CommitQueue {
         if self.durable.load(Ordering::Acquire) >= sequence {
             return Durable::ready(Ok(()));
         }
-        let state = self.lock();
+        let state = self.state.lock();
         if self.durable.load(Ordering::Acquire) >= sequence {
             return Durable::ready(Ok(()));
         }
@@ -260,13 +261,13 @@ impl CommitQueue {
     }
 
     pub(crate) fn last_sequence(&self) -> u64 {
-        self.lock().last_sequence
+        self.state.lock().last_sequence
     }
 
     /// Returns an error if an intent as large as the refused ones would not fit. Also requests a spare segment then:
     /// while no calls come, nothing else does.
     pub(crate) fn takes_calls(&self) -> Result<(), AuditError> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let (space, bytes) = (state.space, state.refused_bytes);
         let reserved = self.reserve(&mut state, SpaceClass::Intent, bytes);
         state.space = space;
@@ -275,7 +276,7 @@ impl CommitQueue {
 
     /// Refuses further records; the writer ends after the queued ones.
     pub(crate) fn close(&self) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.closing = true;
         state.refusal.get_or_insert(AuditError::Closed);
         drop(state);
@@ -343,10 +344,6 @@ impl CommitQueue {
             self.writer_wake.notify_one();
         }
     }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// The writer's side.
@@ -355,17 +352,17 @@ impl CommitQueue {
     /// records are written.
     pub(crate) fn take(&self, group: &mut Group) -> bool {
         group.clear();
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let mut flush_due = false;
         loop {
             if state.alone {
                 state.writer = WriterState::Idle;
-                state = self.writer_wake.wait(state).unwrap_or_else(PoisonError::into_inner);
+                self.writer_wake.wait(&mut state);
                 state.writer = WriterState::Busy;
                 continue;
             }
             if state.must_write(flush_due) {
-                state = self.wait_for_more(state);
+                self.wait_for_more(&mut state);
                 std::mem::swap(&mut state.group, group);
                 return true;
             }
@@ -375,17 +372,17 @@ impl CommitQueue {
             if flush_due {
                 // Idle until the next record, which is then written at once.
                 state.writer = WriterState::Idle;
-                state = self.writer_wake.wait(state).unwrap_or_else(PoisonError::into_inner);
+                self.writer_wake.wait(&mut state);
             } else {
                 state.writer = WriterState::FlushDelay;
-                (state, flush_due) = self.wait_timeout(state, FLUSH_DELAY);
+                flush_due = self.writer_wake.wait_for(&mut state, FLUSH_DELAY).timed_out();
             }
             state.writer = WriterState::Busy;
         }
     }
 
     /// Delays the commit until the expected callers wait or the delay is over; not at all without a waiter.
-    fn wait_for_more<'a>(&self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+    fn wait_for_more(&self, state: &mut MutexGuard<'_, State>) {
         let waiters_before = state.group.waiters.len();
         let max_delay = state.last_sync_took.min(MAX_DELAY);
         let delay = state.commit_delay.clamp(max_delay / MIN_DELAY_DIVISOR, max_delay);
@@ -399,27 +396,16 @@ impl CommitQueue {
                 break;
             }
             state.writer = WriterState::CommitDelay;
-            (state, _) = self.wait_timeout(state, left);
+            self.writer_wake.wait_for(state, left);
             state.writer = WriterState::Busy;
         }
-        state
-    }
-
-    fn wait_timeout<'a>(
-        &self,
-        state: MutexGuard<'a, State>,
-        timeout: Duration,
-    ) -> (MutexGuard<'a, State>, bool) {
-        let (state, result) =
-            self.writer_wake.wait_timeout(state, timeout).unwrap_or_else(PoisonError::into_inner);
-        (state, result.timed_out())
     }
 
     /// Records that the log is on disk up to `durable_sequence`, and resolves the futures of the group.
     pub(crate) fn complete(&self, durable_sequence: u64, group: &mut Group) {
         self.durable.store(durable_sequence, Ordering::Release);
         if group.sync {
-            let mut state = self.lock();
+            let mut state = self.state.lock();
             let alone = std::mem::take(&mut state.alone);
             let active = usize::from(alone) + group.waiters.len() + state.group.waiters.len();
             state.expected_waiters = expected_waiters(active, group.sync_took);
@@ -440,7 +426,7 @@ impl CommitQueue {
 
     /// Sets the size of the new spare segment, or the reason why there is none.
     pub(crate) fn set_spare(&self, spare: Result<u64, Arc<str>>) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         match spare {
             Ok(bytes) => (state.space.spare_bytes, state.refused_bytes) = (Some(bytes), 0),
             Err(reason) => state.no_spare_reason = reason,
@@ -449,7 +435,7 @@ impl CommitQueue {
 
     /// Stops the log: every current and later waiter gets the error.
     pub(crate) fn fail(&self, error: &AuditError, waiters: &mut Vec<Waiter>) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.refusal = Some(error.clone());
         state.alone = false;
         let queued = std::mem::take(&mut state.group);
@@ -518,7 +504,7 @@ mod tests {
         sync(take(), FAST_SYNC / 2);
         let taken = std::thread::scope(|scope| {
             let writer = scope.spawn(take);
-            while queue.lock().writer == WriterState::Busy {
+            while queue.state.lock().writer == WriterState::Busy {
                 std::thread::yield_now();
             }
             let alone = append_alone(&queue).expect("the writer sleeps and no caller waits");

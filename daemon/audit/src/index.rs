@@ -11,10 +11,11 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 use sqlx::{ConnectOptions, Connection, Row as _, SqliteConnection, SqlitePool};
 use tokio::sync::watch;
@@ -169,7 +170,7 @@ impl IndexProgress {
     }
 
     pub(crate) fn durable(&self) -> Anchor {
-        self.lock().durable
+        self.state.lock().durable
     }
 
     /// Receives the sequence of the last durable record.
@@ -179,7 +180,7 @@ impl IndexProgress {
 
     /// Called by the writer when a group is on disk.
     pub(crate) fn advance(&self, durable: Anchor) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.durable = durable;
         let is_full = durable.sequence.saturating_sub(state.indexed_sequence) >= BATCH_RECORDS;
         self.wake(state, is_full);
@@ -188,21 +189,21 @@ impl IndexProgress {
 
     /// Requests indexing up to `sequence` without delay.
     fn request(&self, sequence: u64) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.requested_sequence = state.requested_sequence.max(sequence);
         state.paused = false;
         self.wake(state, true);
     }
 
     fn close(&self) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.closing = true;
         self.wake(state, true);
     }
 
     /// Stops the attempts until the next search.
     fn pause(&self) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.paused = true;
         state.requested_sequence = 0;
     }
@@ -223,7 +224,7 @@ impl IndexProgress {
     /// Waits until there is something to index after `indexed_sequence` and returns the last durable record; `None` when the
     /// log is closed.
     fn wait(&self, indexed_sequence: u64) -> Option<Anchor> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.indexed_sequence = indexed_sequence;
         let mut delay_is_over = false;
         while !state.closing {
@@ -232,20 +233,14 @@ impl IndexProgress {
             }
             if state.paused || state.durable.sequence <= indexed_sequence {
                 state.indexer = IndexerState::Idle;
-                state = self.indexer_wake.wait(state).unwrap_or_else(PoisonError::into_inner);
+                self.indexer_wake.wait(&mut state);
             } else {
                 state.indexer = IndexerState::BatchDelay;
-                let waited = self.indexer_wake.wait_timeout(state, BATCH_DELAY);
-                let (woken, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
-                (state, delay_is_over) = (woken, timeout.timed_out());
+                delay_is_over = self.indexer_wake.wait_for(&mut state, BATCH_DELAY).timed_out();
             }
             state.indexer = IndexerState::Busy;
         }
         None
-    }
-
-    fn lock(&self) -> MutexGuard<'_, ProgressState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

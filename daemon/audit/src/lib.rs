@@ -64,6 +64,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
 use toolgate_api::usage::UsageRow;
+use toolgate_macros::boxed;
 
 pub use copy::{LogCopy, is_sealed_by, seal_text, stage_log};
 pub use data_keys::{DataKeys, WrappedKey};
@@ -203,6 +204,7 @@ impl Log {
     }
 }
 
+#[boxed]
 impl Audit {
     /// Locks the folder, recovers its content and starts the threads. On return, calls and acts that were running when the
     /// daemon died have the outcome `unknown` on disk. The [`Recovery`] says what was repaired; it is also a record of the log.

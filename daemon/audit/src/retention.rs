@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use sqlx::{ConnectOptions as _, Connection as _};
+use toolgate_macros::boxed;
 use toolgate_state::clock::{now_ms, steady_unix_ms};
 
 use super::error::AuditError;
@@ -49,6 +50,7 @@ impl Retention {
     }
 }
 
+#[boxed]
 impl Audit {
     /// Cuts the segments that `retention` does not keep. Returns the number of records that were cut: none while a verification
     /// takes long; the next try comes soon.

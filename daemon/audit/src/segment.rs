@@ -3,8 +3,10 @@
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
+
+use parking_lot::{Condvar, Mutex};
 
 use super::folder::{Folder, write_zeros};
 use super::format::{Hash, SegmentHeader};
@@ -133,11 +135,11 @@ impl SegmentPreallocator {
     }
 
     pub(crate) fn has_spare(&self) -> bool {
-        !matches!(self.shared.lock().spare, SpareState::Absent)
+        !matches!(self.shared.state.lock().spare, SpareState::Absent)
     }
 
     pub(crate) fn put(&mut self, spare: SpareSegment) {
-        let mut state = self.shared.lock();
+        let mut state = self.shared.state.lock();
         state.spare = SpareState::Ready(spare);
         (state.target_bytes, self.wake_at_bytes) = (0, 0);
     }
@@ -148,16 +150,15 @@ impl SegmentPreallocator {
             return;
         }
         self.wake_at_bytes = current_bytes + ZERO_CHUNK_BYTES / 2;
-        self.shared.lock().target_bytes = current_bytes + ZERO_CHUNK_BYTES;
+        self.shared.state.lock().target_bytes = current_bytes + ZERO_CHUNK_BYTES;
         self.shared.changed.notify_all();
     }
 
     /// Takes the spare, as far as it is zeroed. Waits for the current chunk.
     pub(crate) fn take(&mut self) -> Option<SpareSegment> {
-        let state = self.shared.lock();
+        let mut state = self.shared.state.lock();
         let is_zeroing = |state: &mut PreallocatorState| matches!(state.spare, SpareState::Zeroing);
-        let mut state =
-            self.shared.changed.wait_while(state, is_zeroing).unwrap_or_else(PoisonError::into_inner);
+        self.shared.changed.wait_while(&mut state, is_zeroing);
         match std::mem::take(&mut state.spare) {
             SpareState::Ready(spare) => Some(spare),
             SpareState::Absent | SpareState::Zeroing => None,
@@ -167,7 +168,7 @@ impl SegmentPreallocator {
 
 impl Drop for SegmentPreallocator {
     fn drop(&mut self) {
-        self.shared.lock().closing = true;
+        self.shared.state.lock().closing = true;
         self.shared.changed.notify_all();
         if let Some(thread) = self.thread.take() {
             // The panic hook reported a panic.
@@ -177,23 +178,19 @@ impl Drop for SegmentPreallocator {
 }
 
 impl PreallocatorShared {
-    fn lock(&self) -> MutexGuard<'_, PreallocatorState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn run(&self) {
         // After a panic, `take` must not wait for a spare that is gone.
         scopeguard::defer! {
-            let mut state = self.lock();
+            let mut state = self.state.lock();
             if matches!(state.spare, SpareState::Zeroing) {
                 state.spare = SpareState::Absent;
             }
             self.changed.notify_all();
         }
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         while !state.closing {
             let Some(mut spare) = state.take_unfinished() else {
-                state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                self.changed.wait(&mut state);
                 continue;
             };
             drop(state);
@@ -202,7 +199,7 @@ impl PreallocatorShared {
                 tracing::warn!(event = "audit_not_ahead", %error, "the next audit segment cannot be preallocated");
                 spare.bytes = spare.zeroed;
             }
-            state = self.lock();
+            state = self.state.lock();
             state.spare = SpareState::Ready(spare);
             self.changed.notify_all();
         }
@@ -238,13 +235,13 @@ mod tests {
 
     /// Waits until the thread has zeroed the spare up to the target.
     fn wait_until_ready(preallocator: &SegmentPreallocator) {
-        let state = preallocator.shared.lock();
+        let mut state = preallocator.shared.state.lock();
         let working = |state: &mut PreallocatorState| match &state.spare {
             SpareState::Zeroing => true,
             SpareState::Ready(spare) => spare.zeroed < state.target_bytes.min(spare.bytes),
             SpareState::Absent => false,
         };
-        drop(preallocator.shared.changed.wait_while(state, working).expect("no crash"));
+        preallocator.shared.changed.wait_while(&mut state, working);
     }
 
     fn bytes_of(spare: &SpareSegment) -> Vec<u8> {

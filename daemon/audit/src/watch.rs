@@ -4,8 +4,9 @@
 //! searches nothing. A look waits for no sync and asks for no batch, so watching costs calls nothing.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
+use parking_lot::Mutex;
 use sqlx::{AssertSqlSafe, QueryBuilder, Sqlite, SqlitePool};
 use tokio::sync::Notify;
 
@@ -70,7 +71,7 @@ pub struct NewCalls {
 impl WatchList {
     /// Watches the calls that match by organization, agent, tool and the like, from the last indexed record on.
     pub(crate) fn watch(&self, query: &Query, limit: usize) -> CallWatch {
-        let mut list = lock(&self.0);
+        let mut list = self.0.lock();
         let noted = NotedCalls { since: list.reached, reached: list.reached, ..NotedCalls::default() };
         let (query, wake) = (query.clone(), Notify::new());
         let watched = Arc::new(WatchedCalls { query, limit, noted: Mutex::new(noted), wake });
@@ -81,12 +82,12 @@ impl WatchList {
 
     /// Begins after the records that were indexed before.
     pub(crate) fn begin(&self, reached: u64) {
-        lock(&self.0).reached = reached;
+        self.0.lock().reached = reached;
     }
 
     /// Notes the calls of a batch that was committed, up to the record `reached`.
     pub(crate) fn note(&self, batch: &IndexBatch, running: &RunningIntents, reached: u64) {
-        let mut list = lock(&self.0);
+        let mut list = self.0.lock();
         list.reached = reached;
         for watch in list.watches.iter().filter_map(Weak::upgrade) {
             watch.note(batch.calls(running), reached);
@@ -96,7 +97,7 @@ impl WatchList {
 
 impl WatchedCalls {
     fn note<'a>(&self, calls: impl DoubleEndedIterator<Item = IndexedCall<'a>>, reached: u64) {
-        let mut noted = lock(&self.noted);
+        let mut noted = self.noted.lock();
         noted.reached = reached;
         // The newest first, so that most others are only counted.
         for call in calls.rev().filter(|call| self.matches(call)) {
@@ -135,11 +136,11 @@ impl CallWatch {
 
     /// Sequence of the last record that was noted.
     pub fn last_noted(&self) -> u64 {
-        lock(&self.0.noted).reached
+        self.0.noted.lock().reached
     }
 
     fn take(&self) -> NotedCalls {
-        let mut noted = lock(&self.0.noted);
+        let mut noted = self.0.noted.lock();
         let rest = NotedCalls { since: noted.reached, reached: noted.reached, ..NotedCalls::default() };
         std::mem::replace(&mut *noted, rest)
     }
@@ -178,8 +179,4 @@ pub(crate) async fn count_after(
     sql.push(" AND sequence > ").push_bind(integer(first));
     sql.push(format_args!(" LIMIT {COUNTED_CALLS_MAX})"));
     Ok(natural(sql.build_query_scalar().fetch_one(reading).await?))
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

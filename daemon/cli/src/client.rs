@@ -14,7 +14,7 @@ mod server;
 mod tls;
 
 use std::path::PathBuf;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -208,8 +208,20 @@ impl RequestBuilder<'_> {
 
     /// Sends the request, and reads and deserializes the whole response.
     pub async fn send<T: DeserializeOwned>(self) -> Result<Response<T>, ClientError> {
+        let Response { status, etag, body } = self.reply().await?;
+        let json: &[u8] = if body.is_empty() { b"null" } else { &body };
+        let body =
+            serde_json::from_slice(json).map_err(|_| ClientError::unexpected_response(status, &body))?;
+        Ok(Response { status, etag, body })
+    }
+
+    /// Sends the request and reads the whole response. Boxed, since most commands await it.
+    fn reply<'a>(self) -> Pin<Box<dyn Future<Output = Result<Response<Bytes>, ClientError>> + Send + 'a>>
+    where
+        Self: 'a,
+    {
         let client = self.client;
-        in_time(client, async { read(self.response().await?).await }).await
+        Box::pin(in_time(client, async { read(self.response().await?).await }))
     }
 
     /// Sends the request and returns the whole body of its response, which need not be JSON.
@@ -310,7 +322,7 @@ async fn within<T>(
     result.unwrap_or_else(|_| Err(ClientError::Lost { reason: "there was no response in time".into() }))
 }
 
-async fn read<T: DeserializeOwned>(response: hyper::Response<Incoming>) -> Result<Response<T>, ClientError> {
+async fn read(response: hyper::Response<Incoming>) -> Result<Response<Bytes>, ClientError> {
     let (head, body) = response.into_parts();
     let status = head.status.as_u16();
     let body = collect(body).await?;
@@ -318,8 +330,6 @@ async fn read<T: DeserializeOwned>(response: hyper::Response<Incoming>) -> Resul
         return Err(ClientError::refusal(status, &body));
     }
     let etag = head.headers.get(ETAG).and_then(|etag| etag.to_str().ok()).map(str::to_owned);
-    let json: &[u8] = if body.is_empty() { b"null" } else { &body };
-    let body = serde_json::from_slice(json).map_err(|_| ClientError::unexpected_response(status, &body))?;
     Ok(Response { status, etag, body })
 }
 

@@ -6,12 +6,13 @@
 
 use std::collections::HashMap;
 use std::io::{BufRead, Write};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use clap::Args;
 use hyper::Response;
 use hyper::body::Incoming;
 use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderName};
+use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -91,7 +92,7 @@ pub async fn run(options: &McpOptions, client: &Client) -> Result {
         }
     }
     // Streams of notifications would never end.
-    bridge.state().listening.iter().for_each(AbortHandle::abort);
+    bridge.0.state.lock().listening.iter().for_each(AbortHandle::abort);
     while running.join_next().await.is_some() {}
     bridge.end_session().await;
     Ok(())
@@ -127,10 +128,6 @@ struct Message<'a> {
 }
 
 impl Bridge {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Sends a line. The answers to a request are printed in the background; other messages are sent before the next one, so
     /// that none is overtaken.
     async fn take(&self, line: String, running: &mut JoinSet<()>) {
@@ -140,11 +137,11 @@ impl Bridge {
             return bridge.send(line, None, Vec::new()).await;
         };
         let version = message.params["_meta"]["io.modelcontextprotocol/protocolVersion"].as_str();
-        let version = version.map(str::to_owned).or_else(|| self.state().version.clone());
+        let version = version.map(str::to_owned).or_else(|| self.0.state.lock().version.clone());
         let is_stateless = version.as_deref().is_some_and(|version| version >= STATELESS);
         let method = message.method.unwrap_or_default();
         if is_stateless && method == "notifications/cancelled" {
-            let open = self.state().open.remove(&message.params["requestId"].to_string());
+            let open = self.0.state.lock().open.remove(&message.params["requestId"].to_string());
             open.iter().for_each(AbortHandle::abort);
             return;
         }
@@ -163,9 +160,9 @@ impl Bridge {
         let key = id.clone();
         let task = running.spawn(async move {
             bridge.send(line, Some(&id), headers).await;
-            bridge.state().open.remove(&id);
+            bridge.0.state.lock().open.remove(&id);
         });
-        let mut state = self.state();
+        let mut state = self.0.state.lock();
         if listens {
             state.listening.push(task.clone());
         }
@@ -197,7 +194,7 @@ impl Bridge {
         id: Option<&str>,
         headers: Vec<(HeaderName, String)>,
     ) -> Result<bool, ClientError> {
-        let session = self.state().session.clone();
+        let session = self.0.state.lock().session.clone();
         let request = self.0.client.post(&self.0.path).json_text(line);
         let request = request.header(ACCEPT, "application/json, text/event-stream");
         let request =
@@ -227,7 +224,7 @@ impl Bridge {
     /// Remembers the session of an older revision. Returns whether it is a new one.
     fn begin_session(&self, response: &Response<Incoming>) -> bool {
         let id = response.headers().get(SESSION).and_then(|id| id.to_str().ok());
-        let mut state = self.state();
+        let mut state = self.0.state.lock();
         let is_new = id.is_some() && state.session.as_deref() != id;
         if is_new {
             state.session = id.map(str::to_owned);
@@ -244,11 +241,11 @@ impl Bridge {
                 let _ = bridge.print_events(events, None).await;
             }
         });
-        self.state().listening.push(listening.abort_handle());
+        self.0.state.lock().listening.push(listening.abort_handle());
     }
 
     async fn end_session(&self) {
-        if self.state().session.is_some() {
+        if self.0.state.lock().session.is_some() {
             let request = self.in_session(self.0.client.delete(&self.0.path));
             let _ = request.response().await;
         }
@@ -259,7 +256,7 @@ impl Bridge {
         request: super::client::RequestBuilder<'a>,
     ) -> super::client::RequestBuilder<'a> {
         let (session, version) = {
-            let state = self.state();
+            let state = self.0.state.lock();
             (state.session.clone().unwrap_or_default(), state.version.clone())
         };
         let request = request.header(SESSION, &session);
@@ -280,7 +277,7 @@ impl Bridge {
     fn print_message(&self, text: &str, id: Option<&str>) -> bool {
         let message: Value = serde_json::from_str(text).unwrap_or_default();
         if let Some(version) = message["result"]["protocolVersion"].as_str() {
-            self.state().version.get_or_insert_with(|| version.to_owned());
+            self.0.state.lock().version.get_or_insert_with(|| version.to_owned());
         }
         print(text);
         let is_answer = message.get("result").is_some() || message.get("error").is_some();

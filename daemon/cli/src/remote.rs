@@ -9,6 +9,7 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
+use std::pin::Pin;
 
 use clap::{Args, Subcommand};
 
@@ -110,7 +111,9 @@ impl Remote {
         let mut printer = Printer::new(&mut out, &mut notes, self.json).fit_terminal();
         let client = self.connect(environment_token, &mut printer)?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        runtime.block_on(command(&client, &mut printer))?;
+        // In a box, so that the code that runs a future is translated once, and not for each command.
+        let command: Pin<Box<dyn Future<Output = Result> + '_>> = Box::pin(command(&client, &mut printer));
+        runtime.block_on(command)?;
         Ok(out.flush()?)
     }
 

@@ -1,9 +1,10 @@
 //! Parts of pages that scripts ask for again and again, rendered once for all who see the same.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use maud::Markup;
+use parking_lot::Mutex;
 use toolgate_http::problem::Problem;
 use toolgate_state::clock::monotonic_ms;
 
@@ -52,7 +53,7 @@ impl RenderedParts {
         if key.len() > KEY_BYTES {
             return None;
         }
-        let mut slots = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut slots = self.0.lock();
         slots.retain(|_, slot| Arc::strong_count(slot) > 1 || has_fresh_part(slot, now_ms));
         let is_kept = slots.len() < PARTS || slots.contains_key(&key);
         is_kept.then(|| Arc::clone(slots.entry(key).or_default()))

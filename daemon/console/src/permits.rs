@@ -1,8 +1,9 @@
 //! Permits of changes, which go on when their browser disconnects: bounded for each organization and for all.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use toolgate_api::name::Name;
 use toolgate_http::problem::Problem;
@@ -47,7 +48,7 @@ impl ChangePermits {
     }
 
     fn share_of(&self, organization: &Name) -> Arc<Semaphore> {
-        let mut shares = self.by_organization.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut shares = self.by_organization.lock();
         // A permit, and a request that waits for one, keep a share.
         shares.retain(|_, share| Arc::strong_count(share) > 1);
         let new = || Arc::new(Semaphore::new(CHANGES_PER_ORGANIZATION));

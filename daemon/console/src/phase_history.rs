@@ -3,9 +3,10 @@
 //! Samples are in memory: a restart begins anew, as it does with the counters.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::time::interval;
 use tokio_util::task::AbortOnDropHandle;
@@ -45,7 +46,7 @@ impl PhaseHistory {
                 ticks.tick().await;
                 let Some(metrics) = metrics.upgrade() else { return };
                 let counts = metrics.phases();
-                kept.lock().unwrap_or_else(PoisonError::into_inner).add(now_ms(), counts);
+                kept.lock().add(now_ms(), counts);
             }
         };
         let task = Handle::try_current().ok().map(|runtime| AbortOnDropHandle::new(runtime.spawn(sampling)));
@@ -54,7 +55,7 @@ impl PhaseHistory {
 
     /// The durations since a time, given the present counters; and the time of the sample, or of the start.
     pub(super) fn since(&self, since_ms: u64, present: &PhaseCounts) -> (u64, PhaseCounts) {
-        let samples = self.samples.lock().unwrap_or_else(PoisonError::into_inner);
+        let samples = self.samples.lock();
         match samples.before(since_ms) {
             Some((at_ms, earlier)) => (at_ms, present.since(&earlier)),
             None => (self.started_ms, *present),

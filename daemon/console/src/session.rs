@@ -4,10 +4,11 @@
 //! restart signs every user out.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use parking_lot::Mutex;
 use ring::hmac;
 use ring::rand::{SecureRandom, SystemRandom};
 use tokio_util::sync::CancellationToken;
@@ -145,7 +146,7 @@ impl ConsoleSessions {
         let text = BASE64_URL_SAFE_NO_PAD.encode(cookie);
         let csrf_key = hmac::Key::new(hmac::HMAC_SHA256, &csrf_key);
         let session = Session { who, csrf_key, created_ms: now_ms, used_ms: now_ms };
-        let mut sessions = self.lock();
+        let mut sessions = self.sessions.lock();
         sessions.retain(|_, session| self.is_live(session, now_ms));
         let principal = session.who.principal();
         let own = sessions.iter().filter(|(_, session)| session.who.principal() == principal);
@@ -167,7 +168,7 @@ impl ConsoleSessions {
         now_ms: u64,
     ) -> Option<LiveSession> {
         let hash = hash_of(cookie_value(cookies, self.cookie_name())?);
-        let mut sessions = self.lock();
+        let mut sessions = self.sessions.lock();
         let session = sessions.get_mut(&hash)?;
         if !self.is_live(session, now_ms) {
             sessions.remove(&hash);
@@ -182,12 +183,12 @@ impl ConsoleSessions {
 
     /// Whether a session has not ended. To ask is no use of it.
     pub(super) fn is_open(&self, hash: &SessionHash, now_ms: u64) -> bool {
-        self.lock().get(hash).is_some_and(|session| self.is_live(session, now_ms))
+        self.sessions.lock().get(hash).is_some_and(|session| self.is_live(session, now_ms))
     }
 
     /// Ends a session. Returns the `Set-Cookie` header that removes its cookie.
     pub(super) fn end(&self, hash: &SessionHash) -> String {
-        self.lock().remove(hash);
+        self.sessions.lock().remove(hash);
         self.cookie("", 0)
     }
 
@@ -232,10 +233,6 @@ impl ConsoleSessions {
         let name = self.cookie_name();
         let place = if self.is_secure { "Path=/; Secure" } else { "Path=/console" };
         format!("{name}={value}; {place}; Max-Age={seconds}; HttpOnly; SameSite=Strict")
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<SessionHash, Session>> {
-        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

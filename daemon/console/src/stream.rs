@@ -10,7 +10,7 @@ mod inbox;
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
@@ -19,6 +19,7 @@ use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, HeaderName, Uri};
 use axum::response::{IntoResponse, Response};
 use futures_util::{StreamExt, stream};
+use parking_lot::Mutex;
 use serde::Serialize;
 use tokio::sync::{Notify, watch};
 use tokio::time::timeout;
@@ -362,7 +363,7 @@ impl LiveHub {
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        let mut channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut channels = self.channels.lock();
         if let Some(channel) = channels.get(&key).and_then(Weak::upgrade) {
             return Ok(channel);
         }
@@ -390,7 +391,7 @@ impl LiveHub {
     ) -> Result<StreamPermit, CallError> {
         let mut holders = vec![StreamHolder::Session(session)];
         holders.extend(organization.cloned().map(StreamHolder::Organization));
-        let mut streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut streams = self.streams.lock();
         for holder in &holders {
             let (most, word) = match holder {
                 StreamHolder::Session(_) => (STREAMS, "session"),
@@ -414,7 +415,7 @@ fn too_many(message: &str, hint: &str) -> CallError {
 
 impl Drop for StreamPermit {
     fn drop(&mut self) {
-        let mut streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut streams = self.streams.lock();
         for holder in self.holders.drain(..) {
             if let Entry::Occupied(mut number) = streams.entry(holder) {
                 *number.get_mut() -= 1;
@@ -506,6 +507,6 @@ mod tests {
         drop(more);
         assert!(permit(2, Some(&acme)).is_ok());
         drop(permits);
-        assert!(hub.streams.lock().unwrap().is_empty(), "no stream is left");
+        assert!(hub.streams.lock().is_empty(), "no stream is left");
     }
 }

@@ -1,9 +1,8 @@
 //! Verification of the audit log: the whole chain is read when a person asks, and the finding is kept until the next one.
 
-use std::sync::{Mutex, PoisonError};
-
 use axum::extract::State;
 use maud::{Markup, html};
+use parking_lot::Mutex;
 use toolgate_api::error::ErrorType;
 use toolgate_audit::VerifyReport;
 use toolgate_core::identity::Access;
@@ -37,7 +36,7 @@ pub(super) struct LastVerification {
 impl Verifier {
     /// The last finding since the start of the daemon.
     pub(super) fn last(&self) -> Option<LastVerification> {
-        self.last.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.last.lock().clone()
     }
 
     async fn verify(&self, app: &App) -> Result<(), Problem> {
@@ -47,7 +46,7 @@ impl Verifier {
         };
         let report = app.audit().verify().await?;
         let found = LastVerification { at_ms: now_ms(), report };
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(found);
+        *self.last.lock() = Some(found);
         Ok(())
     }
 }

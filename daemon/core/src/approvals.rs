@@ -15,6 +15,7 @@ use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::hex;
 use toolgate_api::json::parse_strict;
 use toolgate_api::name::ToolId;
+use toolgate_macros::boxed;
 use toolgate_sandbox::Component;
 use toolgate_state::identifier;
 use toolgate_state::store::{ApprovalRow, Store, StoreError};
@@ -67,6 +68,7 @@ pub enum ApprovalStatus {
     Over(ApprovalState, CallError),
 }
 
+#[boxed]
 impl Approvals {
     /// Approvals in this store.
     pub fn new(store: Store, lifetime_ms: u64) -> Self {

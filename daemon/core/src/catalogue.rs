@@ -13,6 +13,7 @@ use toolgate_api::catalogue::{
 use toolgate_api::consent::ConsentState;
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::name::{Name, Namespace};
+use toolgate_macros::boxed;
 use toolgate_sandbox::Component;
 
 use crate::plugins::{Provenance, hints_state};
@@ -138,6 +139,7 @@ pub fn integrations(plugin: &Plugin<Component>) -> BTreeSet<&str> {
 /// # Errors
 ///
 /// `INVALID_REQUEST` for a cursor whose entry is gone.
+#[boxed]
 pub async fn list(
     snapshot: &Snapshot,
     query: &CatalogueQuery,

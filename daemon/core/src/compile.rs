@@ -18,6 +18,7 @@ use tokio::sync::Semaphore;
 use toolgate_admission::Digest;
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_audit as audit;
+use toolgate_macros::boxed;
 use toolgate_sandbox::{Component, Sandbox};
 use toolgate_state::keys::KEY_BYTES;
 
@@ -54,6 +55,7 @@ struct CacheCounts {
     misses: AtomicU64,
 }
 
+#[boxed]
 impl Compiler {
     /// Opens the cache in `folder`, which is created if it is missing. `key` must be stored elsewhere.
     pub fn open(

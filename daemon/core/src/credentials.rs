@@ -46,6 +46,7 @@ use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::name::Name;
 use toolgate_api::network::{NetworkScheme, Target};
 use toolgate_audit::Audit;
+use toolgate_macros::boxed;
 use toolgate_sandbox::{CredentialsForRequest, Injection};
 use toolgate_state::keys::envelope::EnvelopeError;
 use toolgate_state::store::{CredentialUse, Store, StoreError};
@@ -141,6 +142,7 @@ pub enum CredentialRefusal {
     Damaged { name: Name, why: String },
 }
 
+#[boxed]
 impl Credentials {
     /// Reads the store, and unseals it if the source has the root key. A sealed store is not an error.
     pub async fn open(

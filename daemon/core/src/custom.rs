@@ -26,6 +26,7 @@ use toolgate_api::grant::Grant;
 use toolgate_api::limits::LimitsPatch;
 use toolgate_api::name::Name;
 use toolgate_api::policy::{AgentDocument, OrgDocument, PlatformDocument, RedactSettings, ServerBinding};
+use toolgate_macros::boxed;
 use toolgate_sandbox::Component;
 use toolgate_state::clock::now_ms;
 use toolgate_state::documents::{
@@ -85,6 +86,7 @@ pub struct PutTool {
     pub warnings: Vec<Warning>,
 }
 
+#[boxed]
 impl CustomTools {
     /// Creates the set without any tool; [`CustomTools::restore`] serves the stored ones.
     pub fn new(services: Arc<Services>) -> Self {

@@ -10,6 +10,7 @@ use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TrackedFuture;
+use toolgate_macros::boxed;
 
 /// Calls whose callers disconnected, and the token that ends all calls at shutdown.
 #[derive(Debug, Default)]
@@ -18,6 +19,7 @@ pub struct DetachedCalls {
     shutdown: CancellationToken,
 }
 
+#[boxed]
 impl DetachedCalls {
     /// No calls yet; `shutdown` ends them all.
     pub fn new(shutdown: CancellationToken) -> Self {

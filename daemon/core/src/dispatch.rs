@@ -21,13 +21,15 @@ mod script;
 mod spill;
 
 use std::hash::BuildHasher;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use toolgate_admission::{self as admission, Admitted, CanaryDraw, ChargeTime, Consumer, Rules, Verdict};
 use toolgate_audit::Entry;
+use toolgate_macros::boxed;
 use toolgate_sandbox::{Component, Exchange, Remainder};
 use toolgate_state::clock::{monotonic_ms, steady_unix_ms};
 
@@ -60,6 +62,7 @@ pub struct Origin {
 #[derive(Clone)]
 pub struct Dispatcher(Arc<Services>);
 
+#[boxed]
 impl Dispatcher {
     /// A dispatcher of these services.
     pub fn new(services: Arc<Services>) -> Self {

@@ -9,14 +9,16 @@
 //! of such a subscriber is kept for [`KEPT`]. Without subscribers and kept rings no event is built.
 
 use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
+use parking_lot::{Mutex, RwLock};
 use tokio::sync::watch;
 use tokio_util::task::TaskTracker;
 use toolgate_api::event::Event;
 use toolgate_api::name::Name;
+use toolgate_macros::boxed;
 use toolgate_state::identifier;
 
 /// Events of one organization that a subscriber can lag behind.
@@ -124,10 +126,10 @@ impl Events {
             return;
         }
         let ring = {
-            let organizations = self.0.organizations.read().unwrap_or_else(PoisonError::into_inner);
+            let organizations = self.0.organizations.read();
             organizations.get(organization).cloned()
         };
-        let all = self.0.all.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let all = self.0.all.read().clone();
         if ring.is_none() && all.is_none() {
             return;
         }
@@ -150,13 +152,13 @@ impl Events {
 
     /// Removes the rings that were kept for [`KEPT`] and that no subscriber came back to.
     pub fn remove_unused(&self, now: Instant) {
-        let mut organizations = self.0.organizations.write().unwrap_or_else(PoisonError::into_inner);
+        let mut organizations = self.0.organizations.write();
         let before = organizations.len();
-        organizations.retain(|_, ring| !ring.lock().is_unused(now));
+        organizations.retain(|_, ring| !ring.state.lock().is_unused(now));
         let removed = before - organizations.len();
         drop(organizations);
-        let mut all = self.0.all.write().unwrap_or_else(PoisonError::into_inner);
-        let removed_all = all.take_if(|ring| ring.lock().is_unused(now)).is_some();
+        let mut all = self.0.all.write();
+        let removed_all = all.take_if(|ring| ring.state.lock().is_unused(now)).is_some();
         self.0.rings.fetch_sub(removed + usize::from(removed_all), Ordering::Relaxed);
     }
 
@@ -168,19 +170,19 @@ impl Events {
         // Counted under the lock of the map, so that no ring is removed in between.
         let ring = match &scope {
             Scope::All => {
-                let mut all = self.0.all.write().unwrap_or_else(PoisonError::into_inner);
+                let mut all = self.0.all.write();
                 let ring = all.get_or_insert_with(new);
-                ring.lock().subscribers += 1;
+                ring.state.lock().subscribers += 1;
                 Arc::clone(ring)
             }
             Scope::Organization(name) => {
-                let mut organizations = self.0.organizations.write().unwrap_or_else(PoisonError::into_inner);
-                let subscribers = organizations.get(name).map_or(0, |ring| ring.lock().subscribers);
+                let mut organizations = self.0.organizations.write();
+                let subscribers = organizations.get(name).map_or(0, |ring| ring.state.lock().subscribers);
                 if subscribers >= self.0.subscribers_per_organization {
                     return None;
                 }
                 let ring = organizations.entry(name.clone()).or_insert_with(new);
-                ring.lock().subscribers += 1;
+                ring.state.lock().subscribers += 1;
                 Arc::clone(ring)
             }
         };
@@ -199,7 +201,7 @@ impl Ring {
     }
 
     fn push(&self, event: Arc<Event>) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if state.events.len() >= RING_EVENTS {
             state.events.pop_front();
             state.first += 1;
@@ -211,7 +213,7 @@ impl Ring {
 
     /// The position of the first event to send after `after`, and whether the events before it are unknown.
     fn start(&self, after: Option<&str>) -> (u64, bool) {
-        let state = self.lock();
+        let state = self.state.lock();
         let Some(after) = after else { return (state.end(), false) };
         let position = after.strip_prefix(self.id.as_str()).and_then(|rest| rest.strip_prefix('-'));
         match position.and_then(|position| position.parse::<u64>().ok()) {
@@ -219,10 +221,6 @@ impl Ring {
             // The events of this ring are later than all that a subscriber of an earlier ring has seen.
             _ => (state.first, true),
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, RingState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -237,6 +235,7 @@ impl RingState {
     }
 }
 
+#[boxed]
 impl Subscriber {
     /// The next item. Dropping the future loses none.
     pub async fn next(&mut self) -> Received {
@@ -251,7 +250,7 @@ impl Subscriber {
 
     /// Whether an item is ready.
     pub fn has_more(&self) -> bool {
-        self.has_gap || self.next < self.ring.lock().end()
+        self.has_gap || self.next < self.ring.state.lock().end()
     }
 
     /// The next item, if one is ready.
@@ -259,7 +258,7 @@ impl Subscriber {
         if std::mem::take(&mut self.has_gap) {
             return Some(Received::Gap);
         }
-        let state = self.ring.lock();
+        let state = self.ring.state.lock();
         if self.next < state.first {
             let missed = state.first - self.next;
             self.next = state.first;
@@ -281,7 +280,7 @@ impl Drop for Subscription {
     fn drop(&mut self) {
         let now = Instant::now();
         let leave = |ring: &Ring| {
-            let mut state = ring.lock();
+            let mut state = ring.state.lock();
             state.subscribers -= 1;
             if self.may_resume {
                 state.left = Some(now);
@@ -291,12 +290,11 @@ impl Drop for Subscription {
         let broadcaster = &self.broadcaster;
         let is_removed = match &self.scope {
             Scope::All => {
-                let mut all = broadcaster.all.write().unwrap_or_else(PoisonError::into_inner);
+                let mut all = broadcaster.all.write();
                 leave(&self.ring) && all.take().is_some()
             }
             Scope::Organization(name) => {
-                let mut organizations =
-                    broadcaster.organizations.write().unwrap_or_else(PoisonError::into_inner);
+                let mut organizations = broadcaster.organizations.write();
                 leave(&self.ring) && organizations.remove(name).is_some()
             }
         };
@@ -372,7 +370,7 @@ mod tests {
         events.emit(&name("other"), || unreachable!("no subscriber there"));
         drop(reader);
         events.emit(&name("acme"), || unreachable!("no subscriber left"));
-        assert!(events.0.organizations.read().unwrap().is_empty());
+        assert!(events.0.organizations.read().is_empty());
     }
 
     #[tokio::test]
@@ -442,8 +440,8 @@ mod tests {
                         });
                     }
                 });
-                assert!(events.0.organizations.read().unwrap().is_empty());
-                assert!(events.0.all.read().unwrap().is_none());
+                assert!(events.0.organizations.read().is_empty());
+                assert!(events.0.all.read().is_none());
             }
         }
     }

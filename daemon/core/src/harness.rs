@@ -8,6 +8,7 @@ pub(crate) mod example;
 mod user_cache;
 
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -22,6 +23,7 @@ use toolgate_api::grant::{FilesystemAccess, Grant};
 use toolgate_api::limits::{Limits, LimitsPatch};
 use toolgate_api::name::Name;
 use toolgate_audit as audit;
+use toolgate_macros::boxed;
 use toolgate_sandbox::workspace::{FilePool, Quota};
 use toolgate_sandbox::{
     BeforeEffect, CallClock, CallContext, CallIdentity, Component, Effect, EgressSettings,
@@ -88,6 +90,7 @@ pub struct HarnessResult {
     pub effects: Vec<Effect>,
 }
 
+#[boxed]
 impl PluginHarness {
     /// Compiles and links a file, or takes its code from the cache.
     pub async fn open(file: &[u8], tools: CompileTools) -> Result<Self, CallError> {
@@ -215,7 +218,7 @@ async fn run(
         }
     };
     let context = context(admitted.limits(), admitted.access().filesystem(), environment).await?;
-    let finished = sandbox.run(&admitted, context, std::future::pending()).await;
+    let finished = sandbox.run(&admitted, context, pin!(std::future::pending())).await;
     let outcome = finished.outcome.and_then(|output| match output {
         Output::Result(json) if json.len() as u64 > admitted.limits().output_bytes => {
             Err(output_too_large(admitted.limits()))

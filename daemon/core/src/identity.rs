@@ -30,6 +30,7 @@ use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::name::Name;
 use toolgate_api::network::Network;
 use toolgate_api::token::Role;
+use toolgate_macros::boxed;
 use toolgate_state::clock::now_ms;
 use toolgate_state::store::{Store, StoreError, TokenRow};
 
@@ -127,6 +128,7 @@ impl FirstTokenError {
     }
 }
 
+#[boxed]
 impl Identity {
     /// Loads the tokens of `store`.
     pub async fn load(store: Store) -> Result<Self, StoreError> {

@@ -189,8 +189,9 @@ impl Visit for LineFields {
 #[cfg(test)]
 mod tests {
     use std::io;
-    use std::sync::{Arc, Mutex};
+    use std::sync::Arc;
 
+    use parking_lot::Mutex;
     use serde_json::{Value, json};
     use tracing_subscriber::fmt::MakeWriter;
 
@@ -201,13 +202,13 @@ mod tests {
 
     impl LogBuffer {
         fn text(&self) -> String {
-            String::from_utf8(self.0.lock().expect("unbroken").clone()).expect("text")
+            String::from_utf8(self.0.lock().clone()).expect("text")
         }
     }
 
     impl io::Write for LogBuffer {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.lock().expect("unbroken").write(bytes)
+            self.0.lock().write(bytes)
         }
 
         fn flush(&mut self) -> io::Result<()> {

@@ -22,6 +22,7 @@ use tokio_util::task::TaskTracker;
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::name::Namespace;
 use toolgate_api::plugin::PluginView;
+use toolgate_macros::boxed;
 
 use crate::admin::{Actor, Admin};
 use crate::digest::digest_of;
@@ -85,6 +86,7 @@ enum Next {
     AtEvent,
 }
 
+#[boxed]
 impl PluginFolder {
     /// A folder whose files have at most `limit_bytes`. Loads run in `background`.
     pub fn new(folder: PathBuf, admin: Admin, background: TaskTracker, limit_bytes: u64) -> Self {

@@ -22,8 +22,9 @@ mod trust;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use toolgate_admission::{Plugin, Warning, description_warnings, grant_warnings, unconfirmed_hints};
 use toolgate_api::definition::DefinitionKind;
 use toolgate_api::embedded::Embedded;
@@ -32,6 +33,7 @@ use toolgate_api::grant::Grant;
 use toolgate_api::limits::{Limits, LimitsPatch};
 use toolgate_api::name::{Name, Namespace};
 use toolgate_api::plugin::PluginView;
+use toolgate_macros::boxed;
 use toolgate_sandbox::{Component, Sandbox};
 use toolgate_state::clock::now_ms;
 use toolgate_state::config::Signatures;
@@ -116,6 +118,7 @@ pub struct PluginParts {
     pub built_in: &'static [Embedded],
 }
 
+#[boxed]
 impl Plugins {
     /// Creates an empty set; [`Plugins::restore`] and [`Plugins::load_built_in`] fill it.
     pub fn new(parts: PluginParts) -> Self {
@@ -311,7 +314,7 @@ impl Plugins {
             }
             None => {
                 self.0.background.cancel(&key.namespace);
-                lock(&self.0.grants).remove(&key.namespace);
+                self.0.grants.lock().remove(&key.namespace);
                 self.0.registry.forget_enabled(&key.namespace);
                 self.serve(key, None);
             }
@@ -362,7 +365,7 @@ impl Plugins {
 
     /// The operator's grant of a plugin.
     fn grant_of(&self, namespace: &Namespace) -> Option<Arc<Grant>> {
-        lock(&self.0.grants).get(namespace).cloned()
+        self.0.grants.lock().get(namespace).cloned()
     }
 
     /// Returns the serving version of a plugin of the platform under another grant.
@@ -380,7 +383,7 @@ impl Plugins {
     /// Puts a grant in force for calls that start from now on.
     pub async fn grant(&self, namespace: Namespace, granted: Grant) {
         let _changing = self.0.table.change().await;
-        lock(&self.0.grants).insert(namespace, Arc::new(granted));
+        self.0.grants.lock().insert(namespace, Arc::new(granted));
         self.serve_platform();
     }
 
@@ -402,10 +405,6 @@ impl Plugins {
         self.0.files.remove_unreferenced();
         self.0.compiler.remove_unused();
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn not_found(namespace: &Namespace) -> CallError {

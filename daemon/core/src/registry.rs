@@ -16,9 +16,10 @@ mod shortlist;
 
 use std::collections::{BTreeSet, HashMap};
 use std::pin::pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 use toolgate_admission::{AgentRules, Catalogue, OrgRules, PlatformRules, Plugin, Rules};
 use toolgate_api::assertion::{Assertion, AssertionsDocument};
@@ -26,6 +27,7 @@ use toolgate_api::limits::LimitsPatch;
 use toolgate_api::name::{Name, Namespace, read_called_name};
 use toolgate_api::policy::{AgentDocument, OrgDocument, PlatformDocument};
 use toolgate_api::tools::{ToolList, ToolPattern};
+use toolgate_macros::boxed;
 use toolgate_sandbox::Component;
 use toolgate_state::documents::ToolKey;
 
@@ -339,6 +341,7 @@ fn write_forms(descriptors: Vec<Arc<toolgate_admission::Descriptor>>) {
     }
 }
 
+#[boxed]
 impl Registry {
     /// Creates a registry without plugins, policy and organizations.
     pub fn new(limits: LimitsPatch, built_in: BTreeSet<Namespace>) -> Self {
@@ -433,7 +436,7 @@ impl Registry {
             if missing.is_empty() {
                 return;
             }
-            self.0.awaited.lock().unwrap_or_else(PoisonError::into_inner).extend(missing);
+            self.0.awaited.lock().extend(missing);
             self.0.began_to_wait.notify_waiters();
             drop(snapshot);
             compiled.await;
@@ -442,7 +445,7 @@ impl Registry {
 
     /// Whether a session or a call waits for the plugin to be compiled.
     pub fn is_awaited(&self, namespace: &Namespace) -> bool {
-        self.0.awaited.lock().unwrap_or_else(PoisonError::into_inner).contains(namespace)
+        self.0.awaited.lock().contains(namespace)
     }
 
     /// Waits until a session or a call waits for one of the plugins.
@@ -530,7 +533,7 @@ impl Registry {
     }
 
     fn change(&self, act: impl FnOnce(&mut Snapshot)) {
-        let _one_at_a_time = self.0.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _one_at_a_time = self.0.changing.lock();
         let mut next = Snapshot::clone(&self.0.current.load());
         act(&mut next);
         next.revision = next.revision.saturating_add(1);

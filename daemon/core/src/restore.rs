@@ -21,6 +21,7 @@ use toolgate_api::policy::{AgentDocument, OrgDocument, PlatformDocument};
 use toolgate_api::read::ReadError;
 use toolgate_api::tools::ToolList;
 use toolgate_audit::{Audit, AuditSettings, DataKeys, WrappedKey};
+use toolgate_macros::boxed;
 use toolgate_sandbox::{EgressSettings, HostClient, Queue, QueueSettings, Sandbox, Upstreams};
 use toolgate_state::clock::{now_ms, steady_unix_ms};
 use toolgate_state::config::{Config, Hardening};
@@ -71,14 +72,21 @@ pub struct StartSettings<'a> {
     pub built_in: &'static [Embedded],
 }
 
+/// Called with each step of a start and its duration.
+pub type Report = Box<dyn Fn(&str, Duration) + Send>;
+
+/// The restored services, and the task that compiles built-in plugins.
+pub type Restored = (Admin, JoinHandle<()>);
+
+#[boxed]
 impl StartSettings<'_> {
     /// Restores the state of the last run. Returns the task that compiles built-in plugins, too.
     pub async fn restore(
         &self,
-        report: impl Fn(&str, Duration) + Send + 'static,
+        report: Report,
         stop: &CancellationToken,
         shutdown: &CancellationToken,
-    ) -> Result<(Admin, JoinHandle<()>)> {
+    ) -> Result<Restored> {
         backup::remove_leftovers(self.folder.path());
         keys::remove_drafts(&self.folder.subfolder("keys")?);
         let store = Store::open(&self.config.store_path()?).await?;

@@ -15,11 +15,12 @@ mod workspaces;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
 
 use answers::SessionAnswers;
 use organization::Organizations;
+use parking_lot::RwLock;
 use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -27,6 +28,7 @@ use toolgate_admission::SessionFacts;
 use toolgate_api::error::CallError;
 use toolgate_api::name::Name;
 use toolgate_audit::EarlierCalls;
+use toolgate_macros::boxed;
 use toolgate_sandbox::workspace::{Quota, WorkspaceError};
 use toolgate_sandbox::{CallIdentity, Queue, QueueSettings, Workspace};
 use workspaces::{WorkspaceSlot, Workspaces};
@@ -116,6 +118,7 @@ pub struct Session {
     share: SessionShare,
 }
 
+#[boxed]
 impl Session {
     /// The resources that the sessions of its organization share.
     pub fn organization_use(&self) -> &OrganizationUse {
@@ -214,6 +217,7 @@ pub struct InitialState {
     pub last_used_ms: u64,
 }
 
+#[boxed]
 impl Sessions {
     /// No sessions yet. Workspaces are folders below `folder`; answers are kept in memory for `answer_kept_ms`.
     pub fn new(folder: &Path, answers: Answers, answer_kept_ms: u64, bounds: Bounds) -> Self {
@@ -332,7 +336,7 @@ impl Sessions {
 
     /// The session of that id.
     pub fn find(&self, id: &str) -> Option<Arc<Session>> {
-        self.shard(id).read().unwrap_or_else(PoisonError::into_inner).get(id).cloned()
+        self.shard(id).read().get(id).cloned()
     }
 
     /// Removes a session from its map and cancels its running calls. The caller ends its pending calls and removes its
@@ -359,7 +363,7 @@ impl Sessions {
     pub fn filter(&self, fits: impl Fn(&Session) -> bool) -> Vec<Arc<Session>> {
         let mut found = Vec::new();
         for shard in &self.shards {
-            let shard = shard.read().unwrap_or_else(PoisonError::into_inner);
+            let shard = shard.read();
             found.extend(shard.values().filter(|session| fits(session)).cloned());
         }
         found
@@ -371,6 +375,6 @@ impl Sessions {
     }
 
     fn write<T>(&self, id: &str, act: impl FnOnce(&mut HashMap<String, Arc<Session>>) -> T) -> T {
-        act(&mut self.shard(id).write().unwrap_or_else(PoisonError::into_inner))
+        act(&mut self.shard(id).write())
     }
 }

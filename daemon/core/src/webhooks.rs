@@ -21,6 +21,7 @@ use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::name::Name;
 use toolgate_api::webhook::{DeliveryView, WebhookEvent, WebhookRequest, WebhookView};
 use toolgate_audit::{Audit, sha256};
+use toolgate_macros::boxed;
 use toolgate_sandbox::{HostClient, Secret};
 use toolgate_state::identifier;
 use toolgate_state::store::{DELIVERY_PENDING, DeliveryRow, SealedText, Store, StoreError, WebhookRow};
@@ -74,6 +75,7 @@ struct WebhookDocument {
     events: Vec<WebhookEvent>,
 }
 
+#[boxed]
 impl Webhooks {
     /// The webhooks in this store.
     pub fn new(parts: WebhookParts) -> Self {

@@ -2,8 +2,9 @@
 //! size limit times the number of connections.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use toolgate_api::error::{CallError, ErrorType};
 
 use super::problem::Problem;
@@ -49,10 +50,6 @@ impl BodyMemory {
     pub(super) fn share(&self, organization: Option<&str>) -> BodyShare {
         BodyShare { memory: self.clone(), organization: organization.map(Arc::from), bytes: 0 }
     }
-
-    fn lock(&self) -> MutexGuard<'_, Used> {
-        self.0.used.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl BodyShare {
@@ -60,7 +57,7 @@ impl BodyShare {
     pub(super) fn grow_to(&mut self, bytes: u64) -> Result<(), Problem> {
         let more = bytes.saturating_sub(self.bytes);
         let Inner { total_bytes, organization_bytes, .. } = *self.memory.0;
-        let mut used = self.memory.lock();
+        let mut used = self.memory.0.used.lock();
         let total = used.total_bytes.saturating_add(more);
         if total > total_bytes {
             return Err(overload_error(total_bytes));
@@ -83,7 +80,7 @@ impl Drop for BodyShare {
         if self.bytes == 0 {
             return;
         }
-        let mut used = self.memory.lock();
+        let mut used = self.memory.0.used.lock();
         used.total_bytes -= self.bytes;
         let Some(organization) = &self.organization else { return };
         if let Some(held) = used.by_organization.get_mut(organization) {
@@ -132,7 +129,7 @@ mod tests {
         drop(acme);
         memory.share(Some("rival")).grow_to(60).unwrap();
         drop(operator);
-        assert_eq!(memory.lock().total_bytes, 0);
-        assert!(memory.lock().by_organization.values().all(|held| *held == 0));
+        assert_eq!(memory.0.used.lock().total_bytes, 0);
+        assert!(memory.0.used.lock().by_organization.values().all(|held| *held == 0));
     }
 }

@@ -9,10 +9,11 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv6Addr};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -164,12 +165,12 @@ impl Connections {
     }
 
     fn has_room(&self, peer: IpAddr) -> bool {
-        self.table().has_room(peer, self.0.limit)
+        self.0.table.lock().has_room(peer, self.0.limit)
     }
 
     fn try_admit(&self, address: IpAddr, has_waited: bool) -> (Room, Option<ConnectionPermit>) {
         let peer = network(address);
-        let mut table = self.table();
+        let mut table = self.0.table.lock();
         let mut room = table.make_room(peer, self.0.limit, Instant::now());
         if matches!(room, Room::None) && has_waited && table.close_authenticated(self.0.limit) {
             room = Room::Free;
@@ -180,10 +181,6 @@ impl Connections {
             ConnectionPermit { connections: self.clone(), number, peer: address, state }
         });
         (room, permit)
-    }
-
-    fn table(&self) -> MutexGuard<'_, Table> {
-        self.0.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -199,7 +196,7 @@ impl ConnectionPermit {
 
 impl Drop for ConnectionPermit {
     fn drop(&mut self) {
-        self.connections.table().remove(self.number);
+        self.connections.0.table.lock().remove(self.number);
         self.connections.0.freed.notify_one();
     }
 }
@@ -208,7 +205,7 @@ impl Peer {
     /// Records that a request had a valid token.
     pub fn mark_authenticated(&self) {
         let Some(Unauthenticated { connections, number }) = &self.unauthenticated else { return };
-        let mut table = connections.table();
+        let mut table = connections.0.table.lock();
         let Some(entry) = table.entries.get(number) else { return };
         let peer = entry.peer;
         if !entry.connection.is_authenticated.swap(true, Ordering::Relaxed) {

@@ -27,6 +27,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
+use toolgate_macros::boxed;
 
 use super::connections::{ClientCertificate, ConnectionPermit, Connections, RequestInFlight};
 use super::header::HEADER_FIELDS;
@@ -73,6 +74,7 @@ pub struct ListenerSettings {
 
 /// Serves `service` until `stop`, then drains running requests until `settings.drain` has passed or `over` is cancelled,
 /// and then cancels the calls that still run.
+#[boxed]
 pub async fn serve(
     listener: Listener,
     tls: Option<Tls>,

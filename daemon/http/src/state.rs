@@ -7,6 +7,8 @@ use std::time::Duration;
 use axum::Router;
 use axum::response::Response;
 use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -19,6 +21,7 @@ use toolgate_core::identity::{AccessTokens, Caller, PersonSignIn};
 use toolgate_core::plugins::{OrganizationRegistries, Registries};
 use toolgate_core::services::Services;
 use toolgate_core::sessions::Session;
+use toolgate_macros::boxed;
 use toolgate_state::clock::now_ms;
 use toolgate_state::config::Config;
 
@@ -74,6 +77,7 @@ pub struct Pages {
     pub connection_page: fn(&CredentialKey, Option<&CallError>) -> Response,
 }
 
+#[boxed]
 impl App {
     /// Creates the API from its components.
     pub fn new(parts: AppParts) -> Self {
@@ -176,7 +180,13 @@ impl App {
         &self,
         work: impl Future<Output = T> + Send + 'static,
     ) -> Result<T, Problem> {
-        self.0.background.spawn(work).await.map_err(|_| {
+        let (send, done) = oneshot::channel();
+        // In a box, so that the code of a task is translated once, and not for each operation.
+        let work: BoxFuture<'static, ()> = Box::pin(async move {
+            let _ = send.send(work.await);
+        });
+        self.0.background.spawn(work);
+        done.await.map_err(|_| {
             Problem::new(
                 ErrorType::Internal,
                 "the request ended early",

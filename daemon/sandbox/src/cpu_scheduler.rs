@@ -229,8 +229,8 @@ impl TimeSlice {
 mod tests {
     use std::io::Write;
     use std::pin::pin;
-    use std::sync::{Mutex, PoisonError};
 
+    use parking_lot::Mutex;
     use tokio::io::AsyncReadExt;
     use tokio::sync::oneshot;
     use tokio::task::JoinSet;
@@ -256,7 +256,7 @@ mod tests {
         let slice = TimeSlice::default();
         let guest = pin!(async {
             for _ in 0..SLICES {
-                polled.lock().unwrap_or_else(PoisonError::into_inner).push(organization);
+                polled.lock().push(organization);
                 end_of_slice(&slice).await;
             }
         });
@@ -290,7 +290,7 @@ mod tests {
         }
         guests.spawn(busy_guest(Arc::clone(&scheduler), "quiet", Arc::clone(&polled)));
         guests.join_all().await;
-        let polled = polled.lock().unwrap();
+        let polled = polled.lock();
         assert_eq!(polled.len(), (GUESTS + 1) * SLICES);
         let first = polled.iter().position(|organization| *organization == "quiet").unwrap();
         let last = polled.iter().rposition(|organization| *organization == "quiet").unwrap();

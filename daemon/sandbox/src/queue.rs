@@ -5,9 +5,10 @@
 //! with a single slot serializes the calls that may change a session's files.
 
 use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -170,7 +171,7 @@ impl Drop for Waiter {
 
 impl Shared {
     fn with_state<R>(&self, change: impl FnOnce(&mut State) -> R) -> R {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         let result = change(&mut state);
         self.eligible.store(state.round_robin.len(), Ordering::Release);
         result

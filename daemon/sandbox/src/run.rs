@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 use std::future;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -13,6 +13,7 @@ use tokio::sync::SemaphorePermit;
 use toolgate_admission::Admitted;
 use toolgate_api::error::{CallError, Details, ErrorType};
 use toolgate_api::limits::Limits;
+use toolgate_macros::boxed;
 use wasmtime::{Engine, Store};
 
 use crate::component::{Component, Instance};
@@ -52,10 +53,10 @@ pub struct Definition {
 }
 
 /// The conditions that stop a call.
-struct StopConditions<S> {
+struct StopConditions<'a> {
     deadline: tokio::time::Instant,
     /// Ready if the call was cancelled.
-    stop: S,
+    stop: Pin<&'a mut (dyn Future<Output = ()> + Send)>,
 }
 
 /// Largest result, as a multiple of `output_bytes`.
@@ -68,6 +69,7 @@ const OTHER_SEED: [u8; 32] = [1; 32];
 /// Largest memory of an instance that is reset where its call ran.
 const RESET_IN_PLACE_BYTES: u64 = 8 * 1024 * 1024;
 
+#[boxed]
 impl Sandbox {
     /// Runs one admitted call. Never panics: every failure is an outcome.
     ///
@@ -77,7 +79,7 @@ impl Sandbox {
         &self,
         call: &Admitted<Component>,
         context: CallContext,
-        stop: impl Future<Output = ()>,
+        stop: Pin<&mut (dyn Future<Output = ()> + Send)>,
     ) -> FinishedCall {
         #[cfg(feature = "testing")]
         if let Some(guest) = &self.fake_guest {
@@ -150,7 +152,7 @@ impl Sandbox {
         context: CallContext,
         definition: Option<Arc<str>>,
     ) -> Result<String, CallError> {
-        let stop = StopConditions { deadline: context.deadline, stop: future::pending() };
+        let stop = StopConditions { deadline: context.deadline, stop: pin!(future::pending()) };
         let ticks = self.inner.ticks.clone();
         let state = CallState::new(context, &DESCRIBE_LIMITS, &Arc::default(), "", definition, ticks);
         let result_bytes = saturating_usize(DESCRIBE_LIMITS.host_call_bytes);
@@ -179,7 +181,7 @@ impl Sandbox {
         &self,
         component: &Component,
         limits: &Limits,
-        stop: StopConditions<impl Future<Output = ()>>,
+        stop: StopConditions<'_>,
         mut store: Store<CallState>,
         call: impl AsyncFnOnce(&Instance<'_>, &mut Store<CallState>) -> wasmtime::Result<Result<Outcome, Failure>>,
     ) -> FinishedCall {

@@ -3,9 +3,10 @@
 //! Lines beyond the limit are dropped and counted, and the guest gets no error: a tool that logs too much still does
 //! its work. Empty writes cost nothing here (wasmtime-wasi's asynchronous writer queues each).
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 use tokio::io::AsyncWrite;
 use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
 use wasmtime_wasi::p2::{OutputStream, Pollable, StreamResult};
@@ -59,7 +60,7 @@ impl LogBuffer {
     }
 
     fn with_state<T>(&self, act: impl FnOnce(&mut LogState) -> T) -> T {
-        act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        act(&mut self.0.lock())
     }
 }
 

@@ -26,6 +26,7 @@ use std::sync::{Arc, Weak};
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 use rustix::io::Errno;
+use toolgate_macros::boxed;
 
 pub use error::WorkspaceError;
 pub use host_files::{FileReader, ListedFile, Listing};
@@ -69,6 +70,7 @@ pub struct WeakWorkspace {
     lock: Arc<tokio::sync::Mutex<()>>,
 }
 
+#[boxed]
 impl WeakWorkspace {
     /// Returns the workspace, without a quota, if it is still open.
     pub fn upgrade(&self) -> Option<Workspace> {
@@ -103,6 +105,7 @@ fn open_root(folder: &Path) -> Result<(Dir, FileId), FileError> {
     Ok((root, top))
 }
 
+#[boxed]
 impl Workspace {
     /// Opens an existing directory and counts its contents. It must not be opened twice: the two would not see each
     /// other's writes.

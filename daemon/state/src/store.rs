@@ -39,6 +39,7 @@ use sqlx::sqlite::{
 use sqlx::{Row as _, Sqlite, Transaction};
 use tokio::sync::Notify;
 use toolgate_api::name::Name;
+use toolgate_macros::boxed;
 
 pub use approvals::{ApprovalFilter, ApprovalRow, Decision};
 pub use clock_marks::ClockMarks;
@@ -102,6 +103,7 @@ pub struct Store {
     announced: Arc<Notify>,
 }
 
+#[boxed]
 impl Store {
     /// Opens or creates the SQLite file at `path`, locks it and runs the migrations.
     pub async fn open(path: &Path) -> Result<Self, StoreError> {

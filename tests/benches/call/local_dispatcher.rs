@@ -79,7 +79,7 @@ impl LocalDispatcher {
                     let charged = services.ledger.charge(consumer, checked, ChargeTime::at(now_ms()));
                     let finished = services
                         .sandbox
-                        .run(&charged.unwrap(), context(&setup), std::future::pending())
+                        .run(&charged.unwrap(), context(&setup), std::pin::pin!(std::future::pending()))
                         .await;
                     assert!(finished.outcome.is_ok());
                     tokio::task::consume_budget().await;

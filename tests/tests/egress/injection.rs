@@ -71,7 +71,7 @@ impl Harness {
             before_effect: BeforeEffect::new(|| async { Ok(()) }),
             ..CallContext::without_capabilities("c1", deadline)
         };
-        self.runtime.block_on(self.sandbox.run(&admitted, context, std::future::pending()))
+        self.runtime.block_on(self.sandbox.run(&admitted, context, std::pin::pin!(std::future::pending())))
     }
 }
 

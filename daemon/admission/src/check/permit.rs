@@ -12,8 +12,9 @@
 
 use std::fmt;
 use std::ops::Deref;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -166,21 +167,17 @@ impl<P> Admitted<P> {
     /// Notes that the guest begins to run. A call that never begins used nothing; one that is dropped while it runs used
     /// all that its quotas reserved for it.
     pub fn begin(&self) {
-        self.reservation().begin();
+        self.reservation.lock().begin();
     }
 
     /// Counts what the call used instead of what was reserved; none for a call that never ran.
     pub fn settle(&self, used: Option<&Used>) {
-        self.reservation().settle(used);
+        self.reservation.lock().settle(used);
     }
 
     /// The error of a call that used up the fuel that a quota left it; none if its own limit was lower.
     pub fn fuel_quota_error(&self) -> Option<CallError> {
-        self.reservation().narrowed_by().map(refusal::fuel_quota_error)
-    }
-
-    fn reservation(&self) -> MutexGuard<'_, Reservation> {
-        self.reservation.lock().unwrap_or_else(PoisonError::into_inner)
+        self.reservation.lock().narrowed_by().map(refusal::fuel_quota_error)
     }
 }
 

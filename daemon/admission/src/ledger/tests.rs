@@ -12,7 +12,7 @@ use crate::check::tests::{checked_call, plugin};
 impl Ledger {
     /// Takes one call from the organization's bucket.
     fn take(&self, organization: &Name, now_ms: u64) -> Result<(), u64> {
-        let mut buckets = self.buckets.lock().unwrap();
+        let mut buckets = self.buckets.lock();
         if let Some(bucket) = buckets.take_of(self.rates, organization, now_ms)? {
             buckets.organizations.store(organization, bucket, now_ms);
         }
@@ -20,7 +20,7 @@ impl Ledger {
     }
 
     fn organization_count(&self) -> usize {
-        self.buckets.lock().unwrap().organizations.buckets.len()
+        self.buckets.lock().organizations.buckets.len()
     }
 }
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
-use toolgate_api_macros::optional_fields;
+use toolgate_macros::optional_fields;
 use utoipa::ToSchema;
 
 use super::Sha256;

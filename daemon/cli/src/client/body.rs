@@ -4,7 +4,6 @@ use http_body_util::BodyExt;
 use hyper::Response;
 use hyper::body::{Bytes, Incoming};
 use hyper::header::CONTENT_TYPE;
-use serde_json::value::RawValue;
 
 use super::{ClientError, read};
 
@@ -22,8 +21,8 @@ impl BodyStream {
         if response.status().is_success() && content_type.is_some_and(is_expected) {
             return Ok(Self(response.into_body()));
         }
-        let response = read::<Box<RawValue>>(response).await?;
-        Err(ClientError::unexpected_response(response.status, response.body.get().as_bytes()))
+        let response = read(response).await?;
+        Err(ClientError::unexpected_response(response.status, &response.body))
     }
 
     /// Waits for the next bytes; `None` at the end.

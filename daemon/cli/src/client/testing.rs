@@ -1,7 +1,7 @@
 //! Fake daemon: sends one canned response per request and records the requests.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
@@ -10,6 +10,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{HeaderMap, Request, Response};
 use hyper_util::rt::TokioIo;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
@@ -121,7 +122,7 @@ impl FakeDaemon {
 
     /// Returns the requests so far.
     pub(crate) fn requests(&self) -> Vec<Asked> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.seen.lock().clone()
     }
 }
 
@@ -152,8 +153,8 @@ async fn answer(
         headers: head.headers,
         body: String::from_utf8_lossy(&body).into_owned(),
     };
-    seen.lock().unwrap_or_else(PoisonError::into_inner).push(asked);
-    let next = answers.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+    seen.lock().push(asked);
+    let next = answers.lock().pop_front();
     let canned = next.unwrap_or_else(|| Canned::json(500, Value::Null));
     if canned.status == 0 {
         return Err(std::io::Error::other("hang up"));

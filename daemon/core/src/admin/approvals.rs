@@ -8,6 +8,7 @@ use toolgate_admission::Verdict;
 use toolgate_api::approval::{ApprovalState, Choice, DecisionRequest};
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::json::parse_strict;
+use toolgate_macros::boxed;
 use toolgate_state::clock::now_ms;
 use toolgate_state::store::{ApprovalRow, Decision};
 
@@ -22,6 +23,7 @@ const REASON_CHARS: usize = 1_000;
 /// Deepest nesting of arguments.
 const ARGUMENTS_DEPTH: u64 = 128;
 
+#[boxed]
 impl Admin {
     /// Decides an approval.
     ///

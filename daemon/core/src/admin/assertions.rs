@@ -11,6 +11,7 @@ use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::name::Name;
 use toolgate_api::read::ReadError;
 use toolgate_audit::{AdminRecord, AuditError};
+use toolgate_macros::boxed;
 use toolgate_state::documents::DocumentKey;
 use toolgate_state::store::WriteResult;
 
@@ -21,6 +22,7 @@ use crate::assertions::AssertionViolation;
 use crate::identity::{Access, Caller};
 use crate::registry::{Replacement, Snapshot, Violations};
 
+#[boxed]
 impl Admin {
     /// Stores a document of assertions, if all of them hold.
     pub(super) async fn put_assertions(

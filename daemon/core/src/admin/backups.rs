@@ -1,11 +1,13 @@
 //! Backups, an act of operators.
 
 use toolgate_api::error::{CallError, ErrorType};
+use toolgate_macros::boxed;
 
 use super::{Actor, Admin};
 use crate::backup::{Backup, BackupError, BackupSource};
 use crate::identity::Access;
 
+#[boxed]
 impl Admin {
     /// Takes a backup, which can then be written. The act ends when the backup is taken; its record in the backup itself is
     /// one without outcome.

@@ -9,6 +9,7 @@ use tokio::time::Instant;
 use toolgate_api::catalogue::CatalogueView;
 use toolgate_api::error::CallError;
 use toolgate_api::name::{Name, Namespace};
+use toolgate_macros::boxed;
 use toolgate_state::clock::now_ms;
 use toolgate_state::documents::{DocumentKey, DocumentKind};
 
@@ -32,6 +33,7 @@ pub(super) struct CallsOfAll(Mutex<Option<(Instant, Sums)>>);
 /// Calls by plugin.
 type Sums = Arc<HashMap<String, u64>>;
 
+#[boxed]
 impl Admin {
     /// Lists a page of the catalogue: for an owner of its organization, for an operator of one organization or of the platform.
     pub async fn catalogue(

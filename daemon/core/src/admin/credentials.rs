@@ -7,6 +7,7 @@ use toolgate_api::credential::DiscoveryView;
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::name::Name;
 use toolgate_api::text::escape_for_display;
+use toolgate_macros::boxed;
 use toolgate_sandbox::Secret;
 use toolgate_state::clock::now_ms;
 use toolgate_state::documents::Precondition;
@@ -34,6 +35,7 @@ impl fmt::Display for CredentialKey {
     }
 }
 
+#[boxed]
 impl Admin {
     /// Returns a credential.
     pub fn credential(&self, caller: &Caller, key: &CredentialKey) -> Result<Arc<Credential>, CallError> {

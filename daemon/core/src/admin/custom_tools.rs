@@ -8,6 +8,7 @@ use tokio::sync::Semaphore;
 use toolgate_api::custom_tool::CustomToolView;
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_audit::AdminRecord;
+use toolgate_macros::boxed;
 use toolgate_openapi::Imported;
 use toolgate_state::documents::{Precondition, ToolKey};
 
@@ -18,6 +19,7 @@ use crate::custom::PutTool;
 /// while it is parsed.
 static IMPORTS: Semaphore = Semaphore::const_new(2);
 
+#[boxed]
 impl Admin {
     /// Creates or replaces a tool. A mounted server is asked for its tools first. A dry run checks the tool alone.
     pub async fn put_custom_tool(

@@ -6,6 +6,7 @@ use tokio::time::timeout;
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::name::Name;
 use toolgate_audit::{DataKeys, WrappedKey};
+use toolgate_macros::boxed;
 use toolgate_state::clock::now_ms;
 use toolgate_state::keys::envelope::EnvelopeError;
 use toolgate_state::store::OrganizationKeyRow;
@@ -15,6 +16,7 @@ use super::{Actor, Admin};
 /// Time for the cancelled calls of an organization to end.
 const CALLS_END: Duration = Duration::from_secs(5);
 
+#[boxed]
 impl Admin {
     /// Deletes an organization's data: its sessions end with their workspaces and stored answers, its approvals and messages are
     /// deleted, and the key of its arguments in the audit log is thrown away. Documents, credentials and tokens stay.

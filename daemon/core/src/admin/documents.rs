@@ -10,6 +10,7 @@ use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::grant::Grant;
 use toolgate_api::name::Name;
 use toolgate_audit::ORGANIZATION_DELETE;
+use toolgate_macros::boxed;
 use toolgate_state::documents::{DocumentKey, Precondition, ToolKey};
 use toolgate_state::store::{Deleted, WriteResult};
 
@@ -40,6 +41,7 @@ pub struct DocumentWritten {
     pub warnings: Vec<Warning>,
 }
 
+#[boxed]
 impl Admin {
     /// Checks a document, stores it and puts it in force.
     pub async fn put_document(

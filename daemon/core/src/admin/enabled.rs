@@ -9,6 +9,7 @@ use toolgate_admission::{OrgRules, Plugin, permissions_in_words};
 use toolgate_api::catalogue::{EnabledDocument, EnabledView};
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::name::Namespace;
+use toolgate_macros::boxed;
 use toolgate_sandbox::Component;
 use toolgate_state::clock::now_ms;
 use toolgate_state::documents::{DocumentKey, Precondition, Revision, ToolKey};
@@ -25,6 +26,7 @@ use crate::registry::{ChangeScope, Replacement, Snapshot};
 /// The name in place of a person in consents that an upgrade carried over.
 const UPGRADE: &str = "upgrade";
 
+#[boxed]
 impl Admin {
     /// Returns a plugin as an organization has it: what its consent accepts, or would accept, and its settings. The revision is
     /// that of the stored document, if there is one.

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use toolgate_api::error::CallError;
 use toolgate_api::plugin::PluginView;
+use toolgate_macros::boxed;
 use toolgate_state::documents::ToolKey;
 
 use super::plugin_sources::load_details;
@@ -10,6 +11,7 @@ use super::{Actor, Admin};
 use crate::digest::digest_of;
 use crate::plugins::{LoadRequest, OwnedBounds};
 
+#[boxed]
 impl Admin {
     /// Loads a plugin, or a new version of one, for an organization.
     pub async fn load_owned_plugin(

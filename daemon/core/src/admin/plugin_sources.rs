@@ -8,6 +8,7 @@ use toolgate_admission::Digest;
 use toolgate_api::error::CallError;
 use toolgate_api::plugin::PluginView;
 use toolgate_audit::AdminRecord;
+use toolgate_macros::boxed;
 use toolgate_state::documents::ToolKey;
 
 use super::{Actor, Admin, AuditedAction};
@@ -42,6 +43,7 @@ pub struct OwnedRegistryPlugin<'a> {
     pub bounds: OwnedBounds,
 }
 
+#[boxed]
 impl Admin {
     /// Gets a plugin from a registry that an organization has a credential for, and loads it for the organization. The act is
     /// recorded with the reference before the registry is asked.

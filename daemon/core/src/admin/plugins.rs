@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 use toolgate_api::error::CallError;
 use toolgate_api::name::Name;
 use toolgate_api::plugin::{PluginApproval, PluginApproved, PluginView};
+use toolgate_macros::boxed;
 use toolgate_state::documents::PluginKey;
 
 use super::plugin_sources::{PULLED, RegistryPlugin, load_details};
@@ -22,6 +23,7 @@ pub(super) const DAEMON_SOURCE: &str = "daemon";
 /// Time between two judgements of the canaries: a failing one has its share of the calls for at most so long.
 const CANARY_INTERVAL: Duration = Duration::from_secs(1);
 
+#[boxed]
 impl Admin {
     /// Judges the canaries every second until `stop`, and returns those that fail too often.
     pub async fn judge_canaries_until(self, stop: CancellationToken) {

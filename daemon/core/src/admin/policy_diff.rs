@@ -10,6 +10,7 @@ use toolgate_admission::{self as admission, Decision, Reason, Rules, SessionFact
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::explain::ToolVerdict;
 use toolgate_api::policy_diff::{AgentChange, Preview, ToolChange};
+use toolgate_macros::boxed;
 use toolgate_sandbox::Component;
 use toolgate_state::documents::DocumentKey;
 use toolgate_state::documents::warning_view;
@@ -23,6 +24,7 @@ const DECISIONS_MAX: u64 = 20_000_000;
 /// Changes of tools that one preview lists.
 const CHANGES_MAX: usize = 10_000;
 
+#[boxed]
 impl Admin {
     /// Computes the changes that a document would make.
     pub async fn preview(&self, caller: &Caller, key: RuleKey, text: &str) -> Result<Preview, CallError> {

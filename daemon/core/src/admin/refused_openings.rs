@@ -4,14 +4,16 @@
 //! the stop. A crash loses the counts of the last two minutes at most.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use serde_json::json;
 use serde_json::value::RawValue;
 use toolgate_api::error::ErrorType;
 use toolgate_api::name::Name;
 use toolgate_audit::AdminRecord;
+use toolgate_macros::boxed;
 
 use super::Admin;
 
@@ -40,7 +42,7 @@ pub(super) struct RefusedOpenings(Mutex<HashMap<OpeningKind, (Instant, u64)>>);
 impl RefusedOpenings {
     /// Counts a refusal if an equal one was recorded within the last minute. Otherwise the caller records it.
     pub(super) fn is_counted(&self, kind: &OpeningKind, now: Instant) -> bool {
-        let mut kinds = self.lock();
+        let mut kinds = self.0.lock();
         if let Some((_, count)) = kinds.get_mut(kind) {
             *count += 1;
             return true;
@@ -53,17 +55,14 @@ impl RefusedOpenings {
 
     /// Ends what is older than a minute, or all without `now`, and takes the counts.
     fn take_ended(&self, now: Option<Instant>) -> Vec<(OpeningKind, u64)> {
-        let mut kinds = self.lock();
+        let mut kinds = self.0.lock();
         let ended =
             kinds.extract_if(|_, (since, _)| now.is_none_or(|now| now.duration_since(*since) >= WINDOW));
         ended.filter_map(|(kind, (_, count))| (count > 0).then_some((kind, count))).collect()
     }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<OpeningKind, (Instant, u64)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
+#[boxed]
 impl Admin {
     /// Records the counts of refused openings whose minute is over, or all without `now`.
     pub async fn record_refused_openings(&self, now: Option<Instant>) {

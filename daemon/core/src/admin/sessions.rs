@@ -10,6 +10,7 @@ use toolgate_admission::{self as admission, Rules, SessionFacts};
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::event::{Event, EventKind};
 use toolgate_api::text::escape_for_display;
+use toolgate_macros::boxed;
 use toolgate_sandbox::Component;
 use toolgate_state::clock::now_ms;
 use toolgate_state::store::{SessionRow, StoreError};
@@ -21,6 +22,7 @@ use crate::sessions::{InitialState, Session, SessionSetup};
 /// Longest path in a record, in characters.
 const PATH_CHARS: usize = 500;
 
+#[boxed]
 impl Admin {
     /// Opens a session for an agent with these rules. An agent without tools gets none (G1), which is recorded, and told on the
     /// organization's stream of events.

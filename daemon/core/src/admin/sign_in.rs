@@ -1,9 +1,11 @@
 //! Sign-in of people to the console, whose identity no token in the store shows.
 
 use toolgate_api::error::CallError;
+use toolgate_macros::boxed;
 
 use super::{Actor, Admin};
 
+#[boxed]
 impl Admin {
     /// Begins the session of a person, between intent and outcome in the audit log. The target is the role.
     pub async fn sign_person_in<T>(

@@ -4,12 +4,14 @@ use toolgate_admission::Warning;
 use toolgate_api::error::CallError;
 use toolgate_api::name::Name;
 use toolgate_api::nearest;
+use toolgate_macros::boxed;
 use toolgate_state::clock::now_ms;
 
 use super::{Actor, Admin};
 use crate::identity::{MadeToken, NewToken, TokenSummary};
 use crate::registry::Snapshot;
 
+#[boxed]
 impl Admin {
     /// Creates a token, with warnings about unknown agents.
     ///

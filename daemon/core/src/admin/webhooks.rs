@@ -4,12 +4,14 @@ use toolgate_api::approval::DecisionRequest;
 use toolgate_api::error::CallError;
 use toolgate_api::name::Name;
 use toolgate_api::webhook::{CallbackRequest, WebhookRequest, WebhookTested, WebhookView};
+use toolgate_macros::boxed;
 use toolgate_state::clock::now_ms;
 use toolgate_state::store::ApprovalRow;
 
 use super::{Actor, Admin};
 use crate::webhooks::{OnceApprover, SignedBody};
 
+#[boxed]
 impl Admin {
     /// Creates or replaces a webhook. Returns whether it is new. A dry run checks it alone.
     pub async fn put_webhook(

@@ -9,6 +9,7 @@ use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::Errno;
 use rustix::process::geteuid;
 use toolgate_audit::{LogCopy, RestoredFrom, seal_text, stage_log};
+use toolgate_macros::boxed;
 use toolgate_state::clock::now_ms;
 use toolgate_state::identifier;
 use toolgate_state::keys;
@@ -54,6 +55,7 @@ struct Staging {
     _lock: File,
 }
 
+#[boxed]
 impl Backup {
     /// Collects what the backup has to be consistent in. The daemon of the data folder may run.
     pub async fn take(source: BackupSource) -> Result<Self, BackupError> {

@@ -10,9 +10,10 @@ use std::fs::{self, DirBuilder};
 use std::io::{self, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use parking_lot::Mutex;
 use ring::hmac;
 use toolgate_admission::Digest;
 use toolgate_state::keys::KEY_BYTES;
@@ -104,7 +105,7 @@ impl Cache {
             tracing::warn!(%digest, "a cache entry does not verify and is compiled again");
             return None;
         }
-        self.used_files().insert(path);
+        self.used_files.lock().insert(path);
         Some(Artifact(bytes))
     }
 
@@ -113,7 +114,7 @@ impl Cache {
         file.write_all(hmac::sign(&self.key, &self.message(kind, digest, content)).as_ref())?;
         file.write_all(content)?;
         let path = self.path(kind, digest);
-        self.used_files().insert(path.clone());
+        self.used_files.lock().insert(path.clone());
         file.persist(&path)?;
         if matches!(kind, EntryKind::Schemas) {
             self.remove_oldest_check(path, CHECKS_KEPT);
@@ -124,13 +125,13 @@ impl Cache {
     /// Notes the file of a description, and removes the oldest one of more than `most`. If a tool uses it, the next start checks
     /// its description again.
     fn remove_oldest_check(&self, path: PathBuf, most: usize) {
-        let mut checks = self.checks.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut checks = self.checks.lock();
         checks.push_back(path);
         let oldest = if checks.len() > most { checks.pop_front() } else { None };
         drop(checks);
         if let Some(oldest) = oldest {
             let _ = fs::remove_file(&oldest);
-            self.used_files().remove(&oldest);
+            self.used_files.lock().remove(&oldest);
         }
     }
 
@@ -139,7 +140,7 @@ impl Cache {
             let path = self.path(kind, digest);
             // A missing file is fine too.
             let _ = fs::remove_file(&path);
-            self.used_files().remove(&path);
+            self.used_files.lock().remove(&path);
         }
     }
 
@@ -149,7 +150,7 @@ impl Cache {
         let is_old = |made: SystemTime| now.duration_since(made).is_ok_and(|age| age >= UNUSED_RETENTION);
         for file in fs::read_dir(&self.folder)? {
             let file = file?;
-            if !self.used_files().contains(&file.path()) && is_old(file.metadata()?.modified()?) {
+            if !self.used_files.lock().contains(&file.path()) && is_old(file.metadata()?.modified()?) {
                 fs::remove_file(file.path())?;
             }
         }
@@ -162,10 +163,6 @@ impl Cache {
             }
         }
         Ok(())
-    }
-
-    fn used_files(&self) -> MutexGuard<'_, HashSet<PathBuf>> {
-        self.used_files.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The message of the HMAC: entry kind, component digest, engine fingerprint and hash of the content, each with its

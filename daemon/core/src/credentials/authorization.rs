@@ -9,14 +9,16 @@
 //! own: a mix-up attack (RFC 9700, section 4.4).
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 use toolgate_admission::Unusable;
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::name::Name;
 use toolgate_audit::{Sha256, sha256};
+use toolgate_macros::boxed;
 use toolgate_sandbox::Secret;
 
 use super::change::{cannot_open, open_keys};
@@ -94,7 +96,7 @@ pub(super) struct PendingFlows(Mutex<HashMap<Sha256, PendingFlow>>);
 impl PendingFlows {
     /// Adds a flow, in place of another one for the same credential.
     fn add(&self, state: &str, flow: PendingFlow, now_ms: u64) -> Result<(), CallError> {
-        let mut flows = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut flows = self.0.lock();
         flows.retain(|_, other| other.expires_ms > now_ms && other.id != flow.id);
         let own = flows.values().filter(|other| other.organization == flow.organization).count();
         if own >= FLOWS_PER_ORGANIZATION || flows.len() >= FLOWS {
@@ -110,7 +112,7 @@ impl PendingFlows {
     }
 
     fn take(&self, state: &str, organization: Option<&str>, now_ms: u64) -> Option<PendingFlow> {
-        let mut flows = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut flows = self.0.lock();
         flows.remove(&sha256(state.as_bytes())).filter(|flow| {
             let expected = flow.has_own_redirect.then_some(flow.organization.as_str());
             flow.expires_ms > now_ms && !flow.revoked.is_cancelled() && organization == expected
@@ -118,6 +120,7 @@ impl PendingFlows {
     }
 }
 
+#[boxed]
 impl Credentials {
     /// Begins the flow of a credential, for a principal who asked through this front end.
     pub fn begin_authorization(

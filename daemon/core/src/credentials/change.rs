@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::name::Name;
+use toolgate_macros::boxed;
 use toolgate_sandbox::Secret;
 use toolgate_state::documents::Precondition;
 use toolgate_state::identifier;
@@ -39,6 +40,7 @@ pub(super) fn parse_rows(rows: Vec<CredentialRow>) -> impl Iterator<Item = Arc<C
     })
 }
 
+#[boxed]
 impl Credentials {
     /// Creates or replaces a credential.
     pub async fn put(

@@ -18,6 +18,7 @@ use toolgate_api::header::challenge_parameter;
 use toolgate_api::json::PlainValue;
 use toolgate_api::name::Name;
 use toolgate_api::text::escape_for_display;
+use toolgate_macros::boxed;
 use toolgate_sandbox::Secret;
 use url::Url;
 use zeroize::Zeroizing;
@@ -49,6 +50,7 @@ struct Resource {
     scopes: Vec<String>,
 }
 
+#[boxed]
 impl Credentials {
     /// Discovers the authorization server of a service. A service without one is no error: the view has the attempts.
     ///
@@ -259,6 +261,7 @@ pub struct SignInMetadata {
 }
 
 /// Fetches the metadata of an issuer that people sign in with. `plain_http` has the hosts that may be used without TLS.
+#[boxed]
 pub async fn fetch_sign_in_metadata(
     http: &TokenClient,
     issuer: &str,
@@ -284,6 +287,7 @@ pub async fn fetch_sign_in_metadata(
 }
 
 /// Fetches a JSON object, such as the claims of a person, with an access token.
+#[boxed]
 pub async fn fetch_with_token(
     http: &TokenClient,
     url: &str,
@@ -308,6 +312,7 @@ pub async fn fetch_with_token(
 }
 
 /// Fetches the JWK set of an issuer, from `jwks_uri` or from the URL in the issuer's metadata.
+#[boxed]
 pub async fn fetch_issuer_keys(
     http: &TokenClient,
     issuer: &str,

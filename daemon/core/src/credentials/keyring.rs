@@ -13,6 +13,7 @@ use std::sync::Arc;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use toolgate_api::error::{CallError, ErrorType};
+use toolgate_macros::boxed;
 use toolgate_sandbox::Secret;
 use toolgate_state::keys::envelope::{EnvelopeError, RootKeyId};
 use toolgate_state::store::{CredentialRow, RootKeyRow, RootKeyWrap, StoreError};
@@ -138,6 +139,7 @@ fn wrap(under: &RootKey, key: &RootKey) -> Result<RootKeyWrap, EnvelopeError> {
     })
 }
 
+#[boxed]
 impl Credentials {
     /// Loads the root key from its source. Generates it if the store has never had one and the daemon keeps it itself.
     pub(super) async fn load_root_key(&self, now_ms: u64) -> Result<(), StoreError> {

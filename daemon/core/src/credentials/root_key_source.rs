@@ -23,6 +23,7 @@ use std::path::{Path, PathBuf};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use serde::Deserialize;
+use toolgate_macros::boxed;
 use toolgate_sandbox::Secret;
 use toolgate_state::config::{KvPath, VaultEngine};
 use zeroize::Zeroizing;
@@ -73,6 +74,7 @@ impl SourceError {
     }
 }
 
+#[boxed]
 impl RootKeySource {
     /// Reads the variable now: later changes have no effect.
     pub fn of_environment(name: &str) -> Self {

@@ -5,10 +5,11 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
+use parking_lot::Mutex;
 use toolgate_admission::{CredentialCandidate, CredentialOwner, Unusable};
 use toolgate_api::name::Name;
 use toolgate_sandbox::Injection;
@@ -111,7 +112,7 @@ impl State {
 impl OpenSecretCache {
     /// Returns the secret that other requests use, or decrypts it with `open`.
     pub fn get_or_open<E>(&self, open: impl FnOnce() -> Result<Injection, E>) -> Result<Arc<Injection>, E> {
-        let mut cache = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut cache = self.0.lock();
         if let Some(injection) = cache.upgrade() {
             return Ok(injection);
         }

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use http::Request;
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use toolgate_macros::boxed;
 use toolgate_sandbox::Secret;
 use toolgate_state::config::KvPath;
 use zeroize::Zeroizing;
@@ -85,6 +86,7 @@ struct KvMetadata {
     version: u64,
 }
 
+#[boxed]
 impl Vault {
     /// Reads a field of a KV secrets engine.
     pub async fn read_kv(&self, path: &KvPath) -> Result<KvValue, VaultError> {

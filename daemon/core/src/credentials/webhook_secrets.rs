@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tokio::sync::MutexGuard;
 use toolgate_api::error::CallError;
+use toolgate_macros::boxed;
 use toolgate_sandbox::Secret;
 use toolgate_state::keys::envelope::EnvelopeError;
 use toolgate_state::store::{SealedText, WebhookRow};
@@ -29,6 +30,7 @@ impl Sealing<'_> {
     }
 }
 
+#[boxed]
 impl Credentials {
     /// Waits for other writes of secrets. Keep the result until the sealed secret is stored.
     ///

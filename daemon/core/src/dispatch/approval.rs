@@ -7,6 +7,7 @@ use toolgate_admission::{Approval, Checked, Unapproved, Verdict};
 use toolgate_api::approval::ApprovalState;
 use toolgate_api::error::CallError;
 use toolgate_audit::outer_id;
+use toolgate_macros::boxed;
 use toolgate_sandbox::Component;
 use toolgate_state::clock::now_ms;
 
@@ -25,6 +26,7 @@ pub(super) struct ApprovalUse {
     pub(super) instead: Option<Arc<str>>,
 }
 
+#[boxed]
 impl Dispatcher {
     /// Consumes a use of an approval for the call, or returns the outcome without one: the call waits, or is refused.
     ///

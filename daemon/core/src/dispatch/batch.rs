@@ -9,6 +9,7 @@ use tokio::task::JoinSet;
 use toolgate_api::call::{CallStatus, Executed};
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_audit as audit;
+use toolgate_macros::boxed;
 
 use super::known_calls::{id_reused, known_outcome};
 use super::{Dispatcher, Origin};
@@ -64,6 +65,7 @@ impl BatchOutcome {
     }
 }
 
+#[boxed]
 impl Dispatcher {
     /// Begins the calls of one request, and returns their states before any has ended. They go on by themselves (R6).
     pub fn begin_batch(

@@ -1,7 +1,7 @@
 //! The sequence of one call. Its order is the promise: nothing runs that was not decided and recorded before.
 
 use std::pin::pin;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use scopeguard::ScopeGuard;
@@ -315,7 +315,7 @@ impl Dispatcher {
     /// Counts and traces a run, and moves the exchanges of a test call to its caller.
     fn observe_run(&self, attempt: &Attempt<'_>, began: Instant, finished: &mut FinishedCall) {
         if let Some(exchanges) = attempt.exchanges {
-            exchanges.lock().unwrap_or_else(PoisonError::into_inner).append(&mut finished.exchanges);
+            exchanges.lock().append(&mut finished.exchanges);
         }
         self.0.metrics.count_run(finished);
         if let Some(trace) = attempt.trace {

@@ -9,6 +9,7 @@ use toolgate_admission::Admitted;
 use toolgate_api::descriptor::Mode;
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_audit as audit;
+use toolgate_macros::boxed;
 use toolgate_sandbox::Component;
 use toolgate_state::clock::now_ms;
 
@@ -57,6 +58,7 @@ pub(super) fn check_capacity(session: &Session, admitted: &Admitted<Component>) 
     Err(CallError::new(ErrorType::QuotaExceeded, message, hint).with_retry_after_ms(1_000))
 }
 
+#[boxed]
 impl Dispatcher {
     /// Takes the client's result of a call, and returns the call's outcome.
     pub async fn take_result(

@@ -6,6 +6,7 @@ use toolgate_api::call::Executed;
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_audit as audit;
 use toolgate_audit::{AuditError, EarlierCalls, Status};
+use toolgate_macros::boxed;
 use toolgate_state::clock::now_ms;
 
 use super::refusals::is_given_up;
@@ -13,6 +14,7 @@ use super::{Dispatcher, Origin, client, record};
 use crate::call::{CallAnswer, CallOutcome, OutcomeState, RequestedCall};
 use crate::sessions::{CallState, PendingCall, PendingOn, Session, StoredAnswer, UnreadableAnswers};
 
+#[boxed]
 impl Dispatcher {
     /// Looks for a call of this id in an earlier run of the daemon. Returns its answer as the error, since it must not run
     /// again; otherwise the start of a call that waited for an approval.

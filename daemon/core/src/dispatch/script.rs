@@ -7,9 +7,10 @@
 //! A plugin that calls tools may do nothing else, and its calls cannot make calls, so running it again repeats no effect.
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use tokio::time::Instant;
@@ -83,7 +84,7 @@ impl Script {
 
     /// The end that an inner call gave the script.
     pub(super) fn take_end(&self) -> Option<OutcomeState> {
-        self.end.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.end.lock().take()
     }
 
     /// The seed of the script's random numbers, the same in each of its runs. A session's id cannot be guessed.
@@ -133,7 +134,7 @@ impl Script {
         let egress_left = self.egress_left.load(Ordering::Relaxed).saturating_sub(outcome.usage.egress_bytes);
         self.egress_left.store(egress_left, Ordering::Relaxed);
         let ends = |state| {
-            *self.end.lock().unwrap_or_else(PoisonError::into_inner) = Some(state);
+            *self.end.lock() = Some(state);
             None
         };
         let result = match (&outcome.state, outcome.output()) {

@@ -3,12 +3,14 @@
 //! A test call is decided, charged, recorded and run like any other. Its rules are those of the organization for a saved
 //! tool, and those of the tool alone for a definition that is not saved.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use toolgate_admission::{Rules, SessionFacts};
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::name::Name;
 use toolgate_audit as audit;
+use toolgate_macros::boxed;
 use toolgate_sandbox::{Component, Exchange};
 use toolgate_state::clock::now_ms;
 use toolgate_state::identifier;
@@ -62,6 +64,7 @@ impl TestCall {
     }
 }
 
+#[boxed]
 impl Dispatcher {
     /// Runs a test call.
     pub async fn test_call(
@@ -89,7 +92,7 @@ impl Dispatcher {
         let test = Arc::new(test);
         let options = CallOptions { test: Some(Arc::clone(&test)), ..CallOptions::default() };
         let outcome = self.call_to_end(&session, call, sha256, origin, running, options).await;
-        let exchanges = std::mem::take(&mut *test.exchanges.lock().unwrap_or_else(PoisonError::into_inner));
+        let exchanges = std::mem::take(&mut *test.exchanges.lock());
         Ok(TestCallResult { outcome, exchanges })
     }
 }

@@ -16,6 +16,7 @@ use toolgate_api::grant::{Capabilities, FilesystemAccess, RuntimeImport};
 use toolgate_api::limits::{Limits, LimitsPatch};
 use toolgate_api::read::ReadError;
 use toolgate_api::text::escape_for_display;
+use toolgate_macros::boxed;
 use toolgate_sandbox::{Component, LogLevel, LogLine};
 
 use super::example::{self, ExampleRunner, error_text, excerpt};
@@ -164,6 +165,7 @@ impl Report {
 }
 
 /// Checks a file. Each example starts with a copy of `workspace`, or without files.
+#[boxed]
 pub async fn check(file: &[u8], tools: CompileTools, workspace: Option<&Path>) -> Result<Report, CallError> {
     let harness = match PluginHarness::open(file, tools).await {
         Ok(harness) => harness,

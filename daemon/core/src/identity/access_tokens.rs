@@ -4,15 +4,17 @@
 //! also the verified ones and their streams.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use parking_lot::Mutex;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::token::Role;
 use toolgate_audit::sha256;
+use toolgate_macros::boxed;
 use toolgate_state::config::OauthSection;
 
 use super::caller::Caller;
@@ -51,6 +53,7 @@ struct RefusalLog {
     unlogged: u64,
 }
 
+#[boxed]
 impl AccessTokens {
     /// None without issuers.
     pub fn new(settings: &OauthSection) -> Option<Self> {
@@ -119,12 +122,12 @@ impl AccessTokens {
     }
 
     fn find_verified(&self, hash: &[u8; 32], now_ms: u64) -> Option<Arc<Caller>> {
-        let verified = self.0.verified.lock().unwrap_or_else(PoisonError::into_inner);
+        let verified = self.0.verified.lock();
         verified.get(hash).filter(|caller| caller.is_valid(now_ms)).cloned()
     }
 
     fn remember(&self, hash: [u8; 32], caller: &Arc<Caller>, now_ms: u64) {
-        let mut verified = self.0.verified.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut verified = self.0.verified.lock();
         if verified.len() >= REMEMBERED {
             verified.retain(|_, caller| caller.is_valid(now_ms));
         }
@@ -135,7 +138,7 @@ impl AccessTokens {
     }
 
     fn log(&self, error: &CallError) {
-        let mut log = self.0.refusals.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut log = self.0.refusals.lock();
         if log.last.is_some_and(|last| last.elapsed() < LOG_INTERVAL) {
             log.unlogged += 1;
             return;

@@ -21,6 +21,7 @@ use toolgate_api::credential::AuthorizationServer;
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::name::Name;
 use toolgate_api::token::Role;
+use toolgate_macros::boxed;
 use toolgate_sandbox::Secret;
 use toolgate_state::config::KvPath;
 use toolgate_state::config::{OidcRoleSection, OidcSection};
@@ -123,6 +124,7 @@ pub struct SignInResponse {
     pub iss: Option<String>,
 }
 
+#[boxed]
 impl PersonSignIn {
     /// Returns none if random bytes or a part of the settings are missing, which the settings' check excludes.
     pub fn new(settings: &OidcSection, connection: SignInConnection) -> Option<Self> {

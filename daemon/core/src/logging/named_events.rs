@@ -3,8 +3,8 @@
 //! Each event has a [`Sampler`], since callers decide how often it happens. The audit log has every call.
 
 use std::fmt::Display;
-use std::sync::{Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use toolgate_api::call::CallStatus;
 use toolgate_api::text::escape_for_display;
 use toolgate_state::clock::monotonic_ms;
@@ -101,7 +101,7 @@ struct SamplerState {
 impl Sampler {
     /// Takes a line of this second. Returns how many events were left out before it, or none if this one is left out.
     fn take(&self, now_ms: u64) -> Option<u64> {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.0.lock();
         let second = now_ms / 1000;
         if state.second != second {
             (state.second, state.lines) = (second, 0);

@@ -4,6 +4,7 @@ use bytes::Bytes;
 use http::StatusCode;
 use toolgate_admission::Digest;
 use toolgate_api::error::{CallError, ErrorType};
+use toolgate_macros::boxed;
 
 use super::Reference;
 use super::manifest::{
@@ -32,6 +33,7 @@ pub struct Pulled {
 }
 
 /// Gets the component that a reference names, at most `limit_bytes`, with its signature.
+#[boxed]
 pub async fn pull(
     session: &mut RegistrySession,
     reference: &Reference,

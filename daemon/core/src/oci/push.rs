@@ -4,6 +4,7 @@ use http::header::LOCATION;
 use http::{Method, Response, StatusCode};
 use toolgate_admission::Digest;
 use toolgate_api::error::{CallError, ErrorType};
+use toolgate_macros::boxed;
 use url::Url;
 
 use super::Reference;
@@ -19,6 +20,7 @@ const RESPONSE_BYTES: usize = 64 << 10;
 
 /// Puts a component, and its DSSE envelope if there is one, under the tag of the reference. Returns the digest of the manifest.
 /// The same file always has the same digest.
+#[boxed]
 pub async fn push(
     session: &mut RegistrySession,
     reference: &Reference,

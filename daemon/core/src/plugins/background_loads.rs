@@ -4,14 +4,16 @@
 //! load is either cancelled or installed, never both.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 use toolgate_admission::Digest;
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::name::Namespace;
 use toolgate_api::plugin::{PluginState, PluginView};
+use toolgate_macros::boxed;
 
 use super::history::compiling_view;
 use super::{LoadRequest, Plugins};
@@ -39,6 +41,7 @@ pub struct PluginLoad {
     pub(super) token: LoadToken,
 }
 
+#[boxed]
 impl PluginLoad {
     /// A load of a file, or of one that [`PluginLoad::pull`] gets.
     pub fn new(file: Option<Bytes>, request: LoadRequest) -> Self {
@@ -108,18 +111,18 @@ impl BackgroundLoads {
         let latest = |(namespace, entries): (&Namespace, &Vec<Entry>)| {
             Some((namespace.clone(), entries.last()?.view.clone()))
         };
-        self.entries().iter().filter_map(latest).collect()
+        self.0.lock().iter().filter_map(latest).collect()
     }
 
     /// The loads of one namespace, oldest first.
     pub(super) fn of(&self, namespace: &Namespace) -> Vec<PluginView> {
-        let all = self.entries();
+        let all = self.0.lock();
         all.get(namespace).into_iter().flatten().map(|entry| entry.view.clone()).collect()
     }
 
     /// Cancels the running loads of a namespace and forgets the failed ones. Returns whether there were any.
     pub(super) fn cancel(&self, namespace: &Namespace) -> bool {
-        let entries = self.entries().remove(namespace).unwrap_or_default();
+        let entries = self.0.lock().remove(namespace).unwrap_or_default();
         entries.iter().for_each(|entry| entry.token.0.cancel());
         !entries.is_empty()
     }
@@ -136,7 +139,7 @@ impl BackgroundLoads {
 
     /// Shows the entries that fit as failed.
     pub(super) fn record_failure(&self, namespace: &Namespace, fits: impl Fn(&Entry) -> bool, reason: &str) {
-        let mut all = self.entries();
+        let mut all = self.0.lock();
         let entries = all.get_mut(namespace).into_iter().flatten();
         entries.filter(|entry| fits(entry)).for_each(|entry| entry.view.fail(reason));
     }
@@ -155,21 +158,17 @@ impl BackgroundLoads {
 
     fn add(&self, namespace: &Namespace, view: PluginView, token: LoadToken) {
         self.retain(namespace, Entry::is_running);
-        self.entries().entry(namespace.clone()).or_default().push(Entry { view, token });
+        self.0.lock().entry(namespace.clone()).or_default().push(Entry { view, token });
     }
 
     fn retain(&self, namespace: &Namespace, stays: impl Fn(&Entry) -> bool) {
-        let mut all = self.entries();
+        let mut all = self.0.lock();
         if let Some(entries) = all.get_mut(namespace) {
             entries.retain(stays);
             if entries.is_empty() {
                 all.remove(namespace);
             }
         }
-    }
-
-    fn entries(&self) -> MutexGuard<'_, BTreeMap<Namespace, Vec<Entry>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

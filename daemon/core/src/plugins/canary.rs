@@ -10,6 +10,7 @@ use toolgate_admission::{Canary, Digest, Plugin, VersionCounters, VersionOutcome
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::name::{Name, Namespace};
 use toolgate_api::plugin::{CanaryView, PluginState, PluginView, VersionView};
+use toolgate_macros::boxed;
 use toolgate_sandbox::Component;
 use toolgate_state::documents::PluginKey;
 use toolgate_state::store::{CanaryRow, PluginVersionRow};
@@ -154,6 +155,7 @@ impl History {
     }
 }
 
+#[boxed]
 impl Plugins {
     /// The canaries that fail more often than their serving version, by more than chance.
     pub fn failing_canaries(&self) -> Vec<FailingCanary> {

@@ -8,6 +8,7 @@ use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::grant::Grant;
 use toolgate_api::name::{Name, Namespace};
 use toolgate_api::plugin::{GrantAfterApproval, PluginState, PluginView};
+use toolgate_macros::boxed;
 use toolgate_state::clock::now_ms;
 use toolgate_state::documents::{PluginKey, ToolKey};
 use toolgate_state::store::PluginRow;
@@ -18,7 +19,7 @@ use super::owned::default_grant;
 use super::quarantine::grant_after;
 use super::table::Entry;
 use super::trust::check_holder;
-use super::{CanaryShare, FileHandle, History, Plugins, ServedPlugin, Version, lock};
+use super::{CanaryShare, FileHandle, History, Plugins, ServedPlugin, Version};
 use crate::registry::{ChangeScope, CheckedChange, Snapshot};
 
 /// A change of a plugin, before it is stored.
@@ -65,6 +66,7 @@ impl PluginChange {
     }
 }
 
+#[boxed]
 impl Plugins {
     /// Changes the versions of a plugin that serves.
     pub(super) async fn change(
@@ -125,7 +127,7 @@ impl Plugins {
         let row = PluginRow { owner, ..next.row(&key.namespace) };
         self.0.store.put_plugin(key, row, keeps_grant, now_ms()).await?;
         if key.owner.is_none() && !keeps_grant {
-            lock(&self.0.grants).remove(&key.namespace);
+            self.0.grants.lock().remove(&key.namespace);
         }
         self.0.table.put_and(key, Entry::Ready(next), || {
             load.iter().for_each(|load| self.0.background.complete(&key.namespace, load));
@@ -172,7 +174,7 @@ impl Plugins {
         let warnings = std::mem::take(&mut checked.warnings);
         let stored = storing(warnings.clone()).await?;
         if stored.is_some() {
-            lock(&self.0.grants).insert(namespace.clone(), granted);
+            self.0.grants.lock().insert(namespace.clone(), granted);
             self.serve(&key, Some(plugin));
         }
         Ok((stored, warnings))
@@ -218,7 +220,7 @@ impl Plugins {
 
     /// The platform's plugins that serve, each with its grant. `next` takes the place of the one with its namespace.
     fn serving_with(&self, next: Option<(Namespace, ServedPlugin)>) -> Vec<ServedPlugin> {
-        let grants = lock(&self.0.grants).clone();
+        let grants = self.0.grants.lock().clone();
         let served = |(namespace, entry): (&Namespace, &Entry)| {
             let granted = grants.get(namespace).cloned();
             Some((namespace.clone(), served_plugin(&namespace.into(), entry.ready()?, granted)))

@@ -9,9 +9,10 @@ use std::collections::HashMap;
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 use toolgate_admission::Digest;
 
 use crate::compile::Compiler;
@@ -49,7 +50,7 @@ impl PluginFiles {
 
     /// Returns a handle for a digest, also before its file is written.
     pub(super) fn handle(&self, digest: &Digest) -> FileHandle {
-        let mut handles = self.handles();
+        let mut handles = self.handles.lock();
         let handle = handles.get(digest).and_then(Weak::upgrade).unwrap_or_else(|| {
             let handle = Arc::new(digest.clone());
             handles.insert(digest.clone(), Arc::downgrade(&handle));
@@ -75,7 +76,7 @@ impl PluginFiles {
     fn remove_if_last(&self, handle: FileHandle) {
         let digest = handle.digest().clone();
         drop(handle);
-        let mut handles = self.handles();
+        let mut handles = self.handles.lock();
         handles.retain(|_, handle| handle.strong_count() > 0);
         // INVARIANT: no new handle can be made while this lock is held.
         if handles.contains_key(&digest) {
@@ -100,7 +101,7 @@ impl PluginFiles {
     }
 
     fn try_remove_unreferenced(&self) -> io::Result<()> {
-        let mut handles = self.handles();
+        let mut handles = self.handles.lock();
         handles.retain(|_, handle| handle.strong_count() > 0);
         for file in fs::read_dir(&self.folder)? {
             let file = file?;
@@ -144,10 +145,6 @@ impl PluginFiles {
 
     fn path(&self, digest: &Digest) -> PathBuf {
         self.folder.join(format!("{}{SUFFIX}", digest.hex()))
-    }
-
-    fn handles(&self) -> MutexGuard<'_, HashMap<Digest, Weak<Digest>>> {
-        self.handles.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

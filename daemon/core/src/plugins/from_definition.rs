@@ -13,9 +13,10 @@ use toolgate_api::grant::{Capabilities, Grant};
 use toolgate_api::name::{Name, Namespace};
 use toolgate_api::network::{HostPattern, NetworkRule};
 use toolgate_audit as audit;
+use toolgate_macros::boxed;
 use toolgate_sandbox::{Component, Slot};
 
-use super::{FileHandle, Plugins, lock};
+use super::{FileHandle, Plugins};
 use crate::registry::Snapshot;
 
 /// The kind of definition that the built-in component `name` handles.
@@ -53,6 +54,7 @@ impl Definition<'_> {
     }
 }
 
+#[boxed]
 impl Plugins {
     /// Builds a plugin from a definition; the caller serves it. Without a grant it may reach every host that its
     /// definition names. The sandbox slot is released before anything else is awaited.
@@ -106,7 +108,7 @@ impl Plugins {
     }
 
     fn definition_component(&self, kind: DefinitionKind) -> Result<(FileHandle, Component), CallError> {
-        lock(&self.0.definition_components).get(&kind).cloned().ok_or_else(|| {
+        self.0.definition_components.lock().get(&kind).cloned().ok_or_else(|| {
             let message = format!("this daemon has no component for tools of kind `{}`", kind.as_str());
             CallError::new(ErrorType::Internal, message, "tell the operator")
         })

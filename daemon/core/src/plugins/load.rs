@@ -12,6 +12,7 @@ use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::grant::{FilesystemAccess, Grant};
 use toolgate_api::name::{Name, Namespace};
 use toolgate_api::plugin::PluginView;
+use toolgate_macros::boxed;
 use toolgate_sandbox::{Component, FunctionsDescription};
 use toolgate_state::clock::now_ms;
 use toolgate_state::documents::PluginKey;
@@ -23,7 +24,7 @@ use super::history::{FailedPlugin, FailedVersion, KeptVersion};
 use super::sources::check_source;
 use super::table::Entry;
 use super::trust::Signer;
-use super::{CanaryShare, FileHandle, History, LoadRequest, LoadSource, PluginLoad, Plugins, Version, lock};
+use super::{CanaryShare, FileHandle, History, LoadRequest, LoadSource, PluginLoad, Plugins, Version};
 use crate::digest::digest_of;
 
 /// A built-in plugin that is not compiled yet.
@@ -35,6 +36,7 @@ pub struct BuiltIn {
     disabled: bool,
 }
 
+#[boxed]
 impl Plugins {
     /// Loads a file and serves it. If a step fails, the old version keeps serving and the file is deleted. Returns `CANCELLED` if the
     /// load is shown and the plugin is removed meanwhile.
@@ -187,7 +189,7 @@ impl Plugins {
             None => self.0.compiler.component(digest, file).await?,
         };
         if let Some(kind) = kind_of_component(namespace.as_str()) {
-            lock(&self.0.definition_components).insert(kind, (handle.clone(), component.clone()));
+            self.0.definition_components.lock().insert(kind, (handle.clone(), component.clone()));
             // The shell is a plugin without a definition too.
             if kind != DefinitionKind::Shell {
                 return Ok(took);
@@ -244,7 +246,7 @@ impl Plugins {
     /// Keeps the files of a stored plugin whose name this version cannot parse: a later one may serve it.
     pub(super) fn keep_files_of(&self, row: &PluginRow) {
         let digests = row.versions.iter().filter_map(|version| Digest::parse(&version.digest).ok());
-        lock(&self.0.unparsable).extend(digests.map(|digest| self.0.files.handle(&digest)));
+        self.0.unparsable.lock().extend(digests.map(|digest| self.0.files.handle(&digest)));
     }
 
     async fn restore_history(&self, namespace: &Namespace, row: &PluginRow) -> Result<History, FailedPlugin> {

@@ -14,13 +14,14 @@ use toolgate_api::grant::{Capabilities, Grant};
 use toolgate_api::name::{Name, Namespace};
 use toolgate_api::network::HostPattern;
 use toolgate_api::plugin::PluginView;
+use toolgate_macros::boxed;
 use toolgate_state::documents::{DocumentKey, PluginKey, ToolKey};
 use toolgate_state::store::StoreError;
 
 use super::background_loads::LoadToken;
 use super::checked::served_plugin;
 use super::table::Entry;
-use super::{CanaryShare, FileHandle, LoadRequest, Plugins, ServedPlugin, Version, lock};
+use super::{CanaryShare, FileHandle, LoadRequest, Plugins, ServedPlugin, Version};
 use crate::digest::digest_of;
 
 /// The bounds of an organization's loads.
@@ -41,6 +42,7 @@ pub struct OwnedLoad {
     canary: Option<CanaryShare>,
 }
 
+#[boxed]
 impl Plugins {
     /// Whether the organization loaded a plugin under this namespace.
     pub fn is_owned(&self, key: &ToolKey) -> bool {
@@ -56,13 +58,13 @@ impl Plugins {
     ) -> Result<OwnedLoad, CallError> {
         self.check_owned_place(key).await?;
         let organization = &key.organization;
-        if !lock(&self.0.loading).insert(organization.clone()) {
+        if !self.0.loading.lock().insert(organization.clone()) {
             let message = format!("another load of `{organization}` is running");
             let hint = "an organization loads one plugin at a time: try again in some seconds";
             return Err(CallError::new(ErrorType::Overloaded, message, hint).with_retry_after_ms(1_000));
         }
         let _loading = scopeguard::guard((), |()| {
-            lock(&self.0.loading).remove(organization);
+            self.0.loading.lock().remove(organization);
         });
         let handle = self.0.files.handle(&digest_of(&file));
         let file_bytes = file.len() as u64;

@@ -12,6 +12,7 @@ use toolgate_api::name::Namespace;
 use toolgate_api::plugin::{
     GrantAfterApproval, PluginApproval, PluginState, PluginView, VersionDifference, VersionView,
 };
+use toolgate_macros::boxed;
 use toolgate_sandbox::Component;
 use toolgate_state::documents::PluginKey;
 use toolgate_state::store::PluginVersionRow;
@@ -155,6 +156,7 @@ fn side(version: &Version) -> Side<'_> {
     Side { descriptor: &version.plugin.descriptor, signer: version.signer.as_ref() }
 }
 
+#[boxed]
 impl Plugins {
     /// Serves the version that waits for consent, or gives a canary all calls. Confirms its hints, and removes the plugin's
     /// grant if the version asks for other capabilities or limits. Returns `CONFLICT` if another version waits than the one

@@ -1,14 +1,14 @@
 //! The plugins of the platform and of organizations: each with the versions that serve or served, or failed at start.
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
 
+use parking_lot::Mutex;
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::name::{Name, Namespace};
 use toolgate_state::documents::PluginKey;
 
 use super::history::FailedPlugin;
-use super::{FileHandle, History, LoadSource, lock, not_found};
+use super::{FileHandle, History, LoadSource, not_found};
 
 /// The plugins by owner (`None` for the platform) and namespace.
 #[derive(Default)]
@@ -58,7 +58,7 @@ impl PluginTable {
 
     /// Looks at one plugin.
     pub(super) fn look<T>(&self, key: &PluginKey, look: impl FnOnce(Option<&Entry>) -> T) -> T {
-        let entries = lock(&self.entries);
+        let entries = self.entries.lock();
         look(entries.get(&key.owner).and_then(|owned| owned.get(&key.namespace)))
     }
 
@@ -72,13 +72,13 @@ impl PluginTable {
         owner: Option<&Name>,
         look: impl FnMut((&Namespace, &Entry)) -> Option<T>,
     ) -> Vec<T> {
-        let entries = lock(&self.entries);
+        let entries = self.entries.lock();
         entries.get(&owner.cloned()).into_iter().flatten().filter_map(look).collect()
     }
 
     /// The owners that have a plugin.
     pub(super) fn owners(&self) -> Vec<Option<Name>> {
-        lock(&self.entries).keys().cloned().collect()
+        self.entries.lock().keys().cloned().collect()
     }
 
     /// The versions of a plugin that serves.
@@ -103,7 +103,7 @@ impl PluginTable {
 
     /// Puts an entry, and calls `act` before anything else looks at the table.
     pub(super) fn put_and(&self, key: &PluginKey, entry: Entry, act: impl FnOnce()) {
-        let mut entries = lock(&self.entries);
+        let mut entries = self.entries.lock();
         let before = entries.entry(key.owner.clone()).or_default().insert(key.namespace.clone(), entry);
         act();
         drop(entries);
@@ -111,12 +111,12 @@ impl PluginTable {
     }
 
     pub(super) fn remove(&self, key: &PluginKey) -> Option<Entry> {
-        lock(&self.entries).get_mut(&key.owner)?.remove(&key.namespace)
+        self.entries.lock().get_mut(&key.owner)?.remove(&key.namespace)
     }
 
     /// Removes the plugins of an organization.
     pub(super) fn remove_all(&self, organization: &Name) -> Vec<Entry> {
-        let removed = lock(&self.entries).remove(&Some(organization.clone()));
+        let removed = self.entries.lock().remove(&Some(organization.clone()));
         removed.unwrap_or_default().into_values().collect()
     }
 }

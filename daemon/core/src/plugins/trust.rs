@@ -4,8 +4,8 @@
 //! verifies nothing any more: versions that it signed go on serving, shown with the reason, until an operator replaces them.
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
 
+use parking_lot::Mutex;
 use toolgate_admission::{Descriptor, Digest};
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::name::{Name, Namespace};
@@ -15,7 +15,7 @@ use toolgate_api::read::ReadError;
 use toolgate_state::config::Signatures;
 use toolgate_state::store::SignerRow;
 
-use super::{LoadRequest, lock};
+use super::LoadRequest;
 use crate::signing::{Envelope, PublicKey, SignatureError, Statement};
 
 /// A publisher's key with its document.
@@ -94,20 +94,20 @@ impl PublisherKey {
 
 impl PublisherKeys {
     pub(super) fn put(&self, owner: Option<Name>, name: Name, key: PublisherKey) {
-        lock(&self.0).insert((owner, name), key);
+        self.0.lock().insert((owner, name), key);
     }
 
     pub(super) fn remove(&self, owner: Option<Name>, name: Name) {
-        lock(&self.0).remove(&(owner, name));
+        self.0.lock().remove(&(owner, name));
     }
 
     pub(super) fn remove_organization(&self, organization: &Name) {
-        lock(&self.0).retain(|(owner, _), _| owner.as_ref() != Some(organization));
+        self.0.lock().retain(|(owner, _), _| owner.as_ref() != Some(organization));
     }
 
     /// The keys that count for loads of an owner.
     fn of(&self, owner: Option<&Name>) -> Vec<PublisherKey> {
-        let keys = lock(&self.0);
+        let keys = self.0.lock();
         let counts = |of: &Option<Name>| of.is_none() || of.as_ref() == owner;
         keys.iter().filter(|((of, _), _)| counts(of)).map(|(_, key)| key.clone()).collect()
     }

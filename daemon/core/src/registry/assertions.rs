@@ -14,6 +14,7 @@ use toolgate_admission::{
 use toolgate_api::assertion::{Assertion, AssertionsDocument};
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::name::{Name, Namespace};
+use toolgate_macros::boxed;
 use toolgate_sandbox::Component;
 use toolgate_state::documents::ToolKey;
 
@@ -78,6 +79,7 @@ impl<'a> ChangeScope<'a> {
     }
 }
 
+#[boxed]
 impl Registry {
     /// Checks the rules that `change` makes of those in force against the assertions in force. Without assertions,
     /// `change` is not called.

@@ -10,6 +10,7 @@ use toolgate_admission::{
 };
 use toolgate_api::name::{Name, ToolId};
 use toolgate_api::policy::PlatformDocument;
+use toolgate_macros::boxed;
 use toolgate_sandbox::Component;
 
 use super::{CatalogueLayer, Snapshot};
@@ -34,6 +35,7 @@ impl Shortlist {
     }
 }
 
+#[boxed]
 impl Snapshot {
     /// Selects among the callable tools those to show for a message.
     pub async fn shortlist(
@@ -72,6 +74,7 @@ impl Snapshot {
     }
 }
 
+#[boxed]
 impl Snapshot {
     /// Searches the tools of an organization's catalogue, or of the shared one, for words. Returns the index and the score of
     /// each tool that has one, the best first.

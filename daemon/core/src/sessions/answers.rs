@@ -16,11 +16,13 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::thread::{JoinHandle, Thread};
 use std::time::UNIX_EPOCH;
 
+use parking_lot::Mutex;
 use tokio::sync::{OnceCell, oneshot};
+use toolgate_macros::boxed;
 use toolgate_state::keys::KEY_BYTES;
 
 use super::PendingCall;
@@ -93,6 +95,7 @@ impl std::fmt::Debug for SessionAnswers {
     }
 }
 
+#[boxed]
 impl Answers {
     /// Starts the writer.
     pub fn start(settings: AnswerSettings) -> std::io::Result<Self> {
@@ -176,7 +179,7 @@ impl Answers {
     /// Writes what is queued, and ends the writer.
     pub async fn close(&self) {
         self.shared.send_urgent(Message::Close);
-        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let thread = self.thread.lock().take();
         let joined = tokio::task::spawn_blocking(|| thread.map(JoinHandle::join)).await;
         if !matches!(joined, Ok(None | Some(Ok(())))) {
             tracing::error!("the writer of answers panicked");
@@ -198,6 +201,7 @@ impl Shared {
     }
 }
 
+#[boxed]
 impl SessionAnswers {
     /// Queues the answer of a call that ended. `arguments` is the SHA-256 of its arguments, `posted` the fingerprint of its
     /// client's result.

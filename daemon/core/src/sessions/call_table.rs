@@ -8,8 +8,9 @@
 //! the others away until it is on disk or dropped.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 use tokio_util::sync::CancellationToken;
@@ -377,7 +378,7 @@ impl CallTable {
     }
 
     fn with<T>(&self, act: impl FnOnce(&mut Table) -> T) -> T {
-        act(&mut self.0.table.lock().unwrap_or_else(PoisonError::into_inner))
+        act(&mut self.0.table.lock())
     }
 }
 

@@ -5,8 +5,9 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
+use parking_lot::Mutex;
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::name::Name;
 use toolgate_sandbox::workspace::SharedQuota;
@@ -92,7 +93,7 @@ impl Organizations {
 
     /// The use of an organization.
     pub(super) fn find(&self, name: &Name) -> Arc<OrganizationUse> {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.lock();
         if let Some(found) = known.get(name).and_then(Weak::upgrade) {
             return found;
         }
@@ -186,9 +187,9 @@ impl OrganizationAnswers {
 
     /// Appends an answer, and drops the oldest ones past the limit. No call table may be locked.
     pub(super) fn append(&self, table: WeakCallTable, id: Arc<str>) {
-        self.order().push(table, id);
+        self.order.lock().push(table, id);
         while self.bytes.load(Ordering::Relaxed) > self.limit() {
-            let Some((table, id)) = self.order().oldest_first.pop_front() else { return };
+            let Some((table, id)) = self.order.lock().oldest_first.pop_front() else { return };
             table.forget(&id);
         }
     }
@@ -200,10 +201,6 @@ impl OrganizationAnswers {
             true => ANSWER_BYTES.min(ALL_ANSWER_BYTES / organizations),
             false => ANSWER_BYTES,
         }
-    }
-
-    fn order(&self) -> MutexGuard<'_, AnswerOrder> {
-        self.order.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -268,7 +265,7 @@ mod tests {
         let organizations = Organizations::new(OrganizationBounds::NONE);
         drop(organizations.find(&name("acme")));
         let _rival = organizations.find(&name("rival"));
-        assert_eq!(organizations.known.lock().unwrap().len(), 1);
+        assert_eq!(organizations.known.lock().len(), 1);
         assert_eq!(organizations.all.organizations.load(Ordering::Relaxed), 1);
     }
 }

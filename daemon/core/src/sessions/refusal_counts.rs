@@ -3,10 +3,11 @@
 //! Within a window the first equal refusals are recorded one by one, and the further ones are counted. The caller records
 //! the counts at the end of the window, or before the session's next record.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 use toolgate_admission::Reason;
 use toolgate_api::error::ErrorType;
@@ -90,7 +91,7 @@ pub struct RefusalCounts {
 impl RefusalCounts {
     /// Counts a refusal, or says that it gets a record of its own.
     pub fn count(&self, kind: &RefusalKind, call: impl FnOnce() -> RefusedCall, now: Instant) -> Counted {
-        let mut windows = self.lock();
+        let mut windows = self.windows.lock();
         windows.retain(|window| now < window.end || window.repeated.is_some());
         let Some(window) = windows.iter_mut().find(|window| window.kind == *kind) else {
             begin(&mut windows, kind.clone(), now);
@@ -112,21 +113,17 @@ impl RefusalCounts {
         if !self.has_repeated.load(Ordering::Acquire) {
             return Vec::new();
         }
-        let mut windows = self.lock();
+        let mut windows = self.windows.lock();
         self.has_repeated.store(false, Ordering::Release);
         windows.iter_mut().filter_map(Window::take_repeated).collect()
     }
 
     /// Ends the windows that are over, and takes their counts.
     pub fn take_ended(&self, now: Instant) -> Vec<RepeatedRefusals> {
-        let mut windows = self.lock();
+        let mut windows = self.windows.lock();
         let mut ended: Vec<Window> = windows.extract_if(.., |window| window.end <= now).collect();
         self.has_repeated.store(windows.iter().any(|window| window.repeated.is_some()), Ordering::Release);
         ended.iter_mut().filter_map(Window::take_repeated).collect()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<Window>> {
-        self.windows.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

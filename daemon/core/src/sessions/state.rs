@@ -4,9 +4,10 @@
 //! takes no lock.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use parking_lot::Mutex;
 use toolgate_admission::SessionFacts;
 use toolgate_api::error::ErrorType;
 use toolgate_api::name::ToolId;
@@ -67,13 +68,13 @@ impl SessionState {
 
     /// The number of rounds so far.
     pub fn rounds(&self) -> u64 {
-        self.counts().rounds
+        self.counts.lock().rounds
     }
 
     /// Counts one round of a turn; without a turn, of the session alone (T4). A refused round does not count.
     pub fn enter_round(&self, turn: Option<&str>) -> Result<(), RoundsExceeded> {
         let Bounds { rounds_per_turn, rounds_per_session, .. } = self.bounds;
-        let mut counts = self.counts();
+        let mut counts = self.counts.lock();
         if counts.rounds >= rounds_per_session {
             return Err(RoundsExceeded { what: "session", allowed: rounds_per_session });
         }
@@ -92,7 +93,7 @@ impl SessionState {
 
     /// Counts the end of a call that ran. Returns the reason where this opens the tool's circuit breaker (G13).
     pub fn record_end(&self, tool: &ToolId, ended: Result<(), ErrorType>) -> Option<String> {
-        let mut counts = self.counts();
+        let mut counts = self.counts.lock();
         if counts.recent.len() >= self.bounds.recent {
             counts.recent.pop_front();
         }
@@ -120,7 +121,7 @@ impl SessionState {
 
     /// Disables or enables a tool for the session. Both close its circuit breaker.
     pub fn set_disabled(&self, tool: &ToolId, disabled: bool) {
-        self.counts().failures.remove(tool);
+        self.counts.lock().failures.remove(tool);
         self.change(|facts| {
             facts.broken.remove(tool);
             match disabled {
@@ -132,7 +133,7 @@ impl SessionState {
 
     /// The tools of the last calls, the newest last.
     pub fn recent(&self) -> Vec<ToolId> {
-        self.counts().recent.iter().cloned().collect()
+        self.counts.lock().recent.iter().cloned().collect()
     }
 
     /// Disabled tools, and tools with an open circuit breaker and its reason, as they are stored.
@@ -148,10 +149,6 @@ impl SessionState {
             act(&mut facts);
             facts
         });
-    }
-
-    fn counts(&self) -> std::sync::MutexGuard<'_, Counts> {
-        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -6,8 +6,9 @@
 use std::collections::HashMap;
 use std::mem;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use toolgate_sandbox::Workspace;
 use toolgate_sandbox::workspace::{FilePool, SharedQuota, WeakWorkspace, WorkspaceError};
 
@@ -73,7 +74,7 @@ impl Workspaces {
                 opened
             }
         };
-        let closed = self.cache().insert(session, &workspace);
+        let closed = self.cache.lock().insert(session, &workspace);
         drop((slot, closed));
         Ok(workspace)
     }
@@ -81,15 +82,11 @@ impl Workspaces {
     /// Closes a session's workspace for good. Returns it where it is open.
     pub(super) async fn end(&self, session: &str, slot: &WorkspaceSlot) -> Option<Workspace> {
         let state = mem::replace(&mut *slot.0.lock().await, SlotState::Ended);
-        drop(self.cache().remove(session));
+        drop(self.cache.lock().remove(session));
         match state {
             SlotState::Known(known) => known.upgrade(),
             SlotState::Unused | SlotState::Ended => None,
         }
-    }
-
-    fn cache(&self) -> std::sync::MutexGuard<'_, OpenCache> {
-        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

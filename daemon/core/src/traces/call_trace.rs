@@ -2,7 +2,7 @@
 //!
 //! Names and attributes are those of OpenTelemetry's conventions for generative AI, and `toolgate.…` for our own.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
@@ -10,6 +10,7 @@ use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
 use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
 use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
 use opentelemetry_proto::tonic::trace::v1::{Span, SpanFlags, Status};
+use parking_lot::Mutex;
 use tokio::time::Instant;
 use toolgate_api::text::escape_for_display;
 use toolgate_sandbox::{FinishedCall, TraceContext};
@@ -61,7 +62,7 @@ impl CallTrace {
     /// Adds a phase that has ended.
     pub fn add_phase(&self, phase: Phase, began: Instant, duration: Duration) {
         if let Self::Recorded(recording) = self {
-            let mut phases = recording.phases.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut phases = recording.phases.lock();
             phases.push((phase, began, duration));
         }
     }
@@ -119,7 +120,7 @@ impl Recording {
             ("toolgate.source", Some(source.to_owned())),
             ("toolgate.status", Some(outcome.status().as_str().to_owned())),
         ]);
-        let phases = std::mem::take(&mut *self.phases.lock().unwrap_or_else(PoisonError::into_inner));
+        let phases = std::mem::take(&mut *self.phases.lock());
         let children = phases.into_iter().map(|(phase, began, duration)| {
             let id = if phase == Phase::Run { self.run } else { rand::random::<u64>().max(1) };
             let mut child = self.span(id, began, duration);

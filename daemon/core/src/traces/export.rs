@@ -19,6 +19,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
+use toolgate_macros::boxed;
 use toolgate_sandbox::{HostClient, HostClientError};
 
 use super::call_trace::attributes;
@@ -61,6 +62,7 @@ pub struct ExporterTask {
     task: JoinHandle<()>,
 }
 
+#[boxed]
 impl ExporterTask {
     /// Sends the last spans, as long as the time for them allows.
     pub async fn stop(self) {

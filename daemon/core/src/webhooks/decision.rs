@@ -4,6 +4,7 @@
 use toolgate_api::approval::ApprovalState;
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::webhook::CallbackRequest;
+use toolgate_macros::boxed;
 use toolgate_state::store::TokenKind;
 
 use super::signature::verify;
@@ -43,6 +44,7 @@ impl OnceApprover {
     }
 }
 
+#[boxed]
 impl Webhooks {
     /// Verifies a callback about an approval. Returns the caller that decides for the webhook.
     ///

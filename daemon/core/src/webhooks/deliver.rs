@@ -14,6 +14,7 @@ use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::name::Name;
 use toolgate_api::webhook::{WebhookCallback, WebhookMessage, WebhookTested};
 use toolgate_audit::{ActOutcome, AdminRecord, Entry, Status};
+use toolgate_macros::boxed;
 use toolgate_sandbox::HostClientError;
 use toolgate_state::clock::now_ms;
 use toolgate_state::identifier;
@@ -64,6 +65,7 @@ enum TryResult {
     Failed(String),
 }
 
+#[boxed]
 impl Webhooks {
     /// Sends deliveries until `stop`, and then waits for the requests in progress.
     pub async fn run(self, stop: CancellationToken) {

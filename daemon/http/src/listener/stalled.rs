@@ -6,12 +6,13 @@
 
 use std::collections::HashMap;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::body::HttpBody;
 use hyper::body::{Frame, SizeHint};
+use parking_lot::Mutex;
 use tokio::time::{Instant, sleep_until};
 
 /// Shortest sleep between two looks.
@@ -38,7 +39,7 @@ pub(super) struct WatchedBody<B> {
 impl StreamWatch {
     /// Watches a body.
     pub(super) fn watch<B>(&self, body: B) -> WatchedBody<B> {
-        let mut streams = self.lock();
+        let mut streams = self.0.lock();
         let number = streams.next_number;
         streams.next_number += 1;
         streams.unread_since.insert(number, Instant::now());
@@ -48,16 +49,12 @@ impl StreamWatch {
     /// Resolves when a client has not read a response for this time.
     pub(super) async fn wait_for_stall(&self, longest: Duration) {
         loop {
-            let oldest = self.lock().unread_since.values().min().copied();
+            let oldest = self.0.lock().unread_since.values().min().copied();
             if oldest.is_some_and(|since| since.elapsed() >= longest) {
                 return;
             }
             sleep_until(oldest.unwrap_or_else(Instant::now) + longest.max(SHORTEST_SLEEP)).await;
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Streams> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -70,7 +67,7 @@ impl<B: HttpBody + Unpin> HttpBody for WatchedBody<B> {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
         let frame = Pin::new(&mut self.body).poll_frame(context);
-        let mut streams = self.watch.lock();
+        let mut streams = self.watch.0.lock();
         match frame.is_pending() {
             true => streams.unread_since.remove(&self.number),
             false => streams.unread_since.insert(self.number, Instant::now()),
@@ -90,7 +87,7 @@ impl<B: HttpBody + Unpin> HttpBody for WatchedBody<B> {
 
 impl<B> Drop for WatchedBody<B> {
     fn drop(&mut self) {
-        self.watch.lock().unread_since.remove(&self.number);
+        self.watch.0.lock().unread_since.remove(&self.number);
     }
 }
 
@@ -124,6 +121,6 @@ mod tests {
         drop(other);
         assert!(!is_stalled(Duration::ZERO));
         drop(quiet);
-        assert!(watch.lock().unread_since.is_empty());
+        assert!(watch.0.lock().unread_since.is_empty());
     }
 }

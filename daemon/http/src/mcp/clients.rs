@@ -5,9 +5,10 @@
 //! first call, so that a flood of `initialize` opens none.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use parking_lot::Mutex;
 use rmcp::transport::streamable_http_server::session::SessionManager;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use tokio::sync::Semaphore;
@@ -110,15 +111,11 @@ pub(super) struct Opened {
 impl Opened {
     /// Remembers a call that waits. A client that leaves too many behind begins anew.
     pub(super) fn remember(&self, call: CallKey, id: String) {
-        let mut waiting = self.waiting();
+        let mut waiting = self.waiting.lock();
         if waiting.len() >= WAITING_CALLS {
             waiting.clear();
         }
         waiting.insert(call, id);
-    }
-
-    pub(super) fn waiting(&self) -> MutexGuard<'_, HashMap<CallKey, String>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -203,22 +200,23 @@ impl Clients {
     /// Whether a session of an older revision is this client's.
     pub(super) fn is_session_of(&self, id: &str, client: &Client) -> bool {
         let key = client.key();
-        self.bound().0.iter().any(|session| *session.id == *id && session.owner == key)
+        self.bound.lock().0.iter().any(|session| *session.id == *id && session.owner == key)
     }
 
     /// Whether the caller is the first to follow the list of this client, as a task of each message would be too many.
     pub(super) fn begin_following(&self, client: &Client) -> bool {
-        self.bound().begin_following(&client.mcp_session)
+        self.bound.lock().begin_following(&client.mcp_session)
     }
 
     /// Binds a session of an older revision to its client.
     pub(super) async fn bind(&self, id: &str, client: &Client) {
         let (id, key) = (Arc::<str>::from(id), client.key());
         // Before the first wait: a client that disconnects meanwhile leaves no session that is not counted.
-        if !self.bound().add(&id, &key) {
+        if !self.bound.lock().add(&id, &key) {
             return;
         }
-        let known: Vec<Arc<str>> = self.bound().0.iter().map(|session| Arc::clone(&session.id)).collect();
+        let known: Vec<Arc<str>> =
+            self.bound.lock().0.iter().map(|session| Arc::clone(&session.id)).collect();
         // Sessions that were idle for too long are gone.
         let mut gone = Vec::new();
         for id in known {
@@ -227,7 +225,7 @@ impl Clients {
             }
         }
         let surplus = {
-            let mut bound = self.bound();
+            let mut bound = self.bound.lock();
             bound.0.retain(|session| !gone.contains(&session.id));
             bound.remove_surplus(&key)
         };
@@ -238,8 +236,8 @@ impl Clients {
 
     /// Ends the session of a client of an older revision.
     pub(super) async fn end(&self, client: &Client) -> Result<(), CallError> {
-        self.bound().0.retain(|session| session.id != client.mcp_session);
-        let place = self.places().remove(&(client.key(), Arc::clone(&client.mcp_session)));
+        self.bound.lock().0.retain(|session| session.id != client.mcp_session);
+        let place = self.open.lock().remove(&(client.key(), Arc::clone(&client.mcp_session)));
         let opened = match place {
             Some(place) => place.lock().await.take(),
             None => None,
@@ -253,14 +251,14 @@ impl Clients {
     }
 
     async fn session_of(&self, client: &Client) -> Option<Arc<Opened>> {
-        let place = self.places().get(&(client.key(), Arc::clone(&client.mcp_session))).cloned();
+        let place = self.open.lock().get(&(client.key(), Arc::clone(&client.mcp_session))).cloned();
         place?.lock().await.clone()
     }
 
     /// The place of the client's session. A new place removes those whose sessions have ended.
     fn place_of(&self, client: &Client) -> Place {
         let key = (client.key(), Arc::clone(&client.mcp_session));
-        let mut places = self.places();
+        let mut places = self.open.lock();
         if let Some(place) = places.get(&key) {
             return Arc::clone(place);
         }
@@ -270,14 +268,6 @@ impl Clients {
         // A place that is locked is in use.
         places.retain(|_, place| place.try_lock().map_or(true, |opened| is_open(&opened)));
         Arc::clone(places.entry(key).or_default())
-    }
-
-    fn places(&self) -> MutexGuard<'_, HashMap<(Key, Arc<str>), Place>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn bound(&self) -> MutexGuard<'_, BoundSessions> {
-        self.bound.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -321,9 +321,9 @@ impl Call<'_> {
     /// Runs the call. Its cancellation, and the end of its stream, stop it.
     async fn run(self, answer: Option<ClientResult>) -> Result<CallToolResponse, ErrorData> {
         let key = call_key(&self.name, &self.arguments);
-        let waiting = self.opened.waiting().get(&key).cloned();
+        let waiting = self.opened.waiting.lock().get(&key).cloned();
         if let (Some(answer), Some(id)) = (answer, &waiting) {
-            self.opened.waiting().remove(&key);
+            self.opened.waiting.lock().remove(&key);
             return Ok(self.take(id, answer).await?.into());
         }
         let call = RequestedCall {
@@ -354,7 +354,7 @@ impl Call<'_> {
                 }
                 self.opened.remember(key, id);
             }
-            _ => drop(self.opened.waiting().remove(&key)),
+            _ => drop(self.opened.waiting.lock().remove(&key)),
         }
         Ok(answers::result(&self.client.app, &self.opened.session, &name, &answer).await?.into())
     }

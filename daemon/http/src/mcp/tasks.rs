@@ -4,9 +4,10 @@
 //! for the client's program becomes one. `tasks/get` posts the call again, so it runs once it is approved.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use rmcp::model::{CreateTaskResult, DetailedTask, GetTaskResult, Task, TaskPayload, TaskStatus};
 use rmcp::service::RequestContext;
 use rmcp::task_manager::current_timestamp;
@@ -68,7 +69,7 @@ impl Tasks {
         call: RequestedCall,
         outcome: &CallOutcome,
     ) -> CreateTaskResult {
-        let mut tasks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tasks = self.0.lock();
         if tasks.len() >= TASKS {
             let oldest = tasks.iter().min_by_key(|(_, task)| task.created_ms).map(|(id, _)| id.clone());
             oldest.and_then(|oldest| tasks.remove(&oldest));
@@ -85,7 +86,7 @@ impl Tasks {
     }
 
     fn find(&self, id: &str) -> Result<CallTask, ErrorData> {
-        let task = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(id).cloned();
+        let task = self.0.lock().get(id).cloned();
         task.ok_or_else(|| ErrorData::invalid_params("the task is unknown", None))
     }
 

@@ -14,6 +14,7 @@ use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use toolgate_core::admin::Admin;
+use toolgate_macros::boxed;
 
 use super::scrape;
 
@@ -25,6 +26,7 @@ const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Serves the metrics until `stop`. Without a listener there is nothing to serve.
+#[boxed]
 pub async fn serve(listener: Option<TcpListener>, admin: Admin, stop: CancellationToken) {
     let Some(listener) = listener else { return };
     let permits = Arc::new(Semaphore::new(CONNECTIONS));

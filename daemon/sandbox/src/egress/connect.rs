@@ -6,10 +6,11 @@
 use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
+use parking_lot::Mutex;
 use rustls::client::Resumption;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
@@ -60,7 +61,7 @@ impl Connector {
     }
 
     fn configuration(&self, extra_ca: &[String]) -> Result<Arc<ClientConfig>, Error> {
-        let mut cache = self.configurations.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut cache = self.configurations.lock();
         if let Some(config) = cache.get(extra_ca) {
             return Ok(Arc::clone(config));
         }

@@ -24,6 +24,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::TlsConnector;
 use toolgate_admission::lists_host;
 use toolgate_api::network::{AddressKind, Host, address_kind};
+use toolgate_macros::boxed;
 
 use super::connect::{connect_tcp, http1_builder, server_name, tls_config, web_roots};
 use super::resolve::{Resolver, Unresolved};
@@ -117,6 +118,7 @@ struct Inner {
     settings: HostClientSettings,
 }
 
+#[boxed]
 impl HostClient {
     /// Reads `ca_file`.
     pub fn new(settings: HostClientSettings) -> Result<Self, CaFileError> {

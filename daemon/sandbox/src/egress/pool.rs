@@ -6,9 +6,10 @@
 
 use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::time::{Instant, sleep_until};
 use toolgate_admission::Permitted;
 use toolgate_api::grant::Grant;
@@ -117,7 +118,7 @@ impl Pool {
     fn close_oldest(&self, exhausted: Exhausted, organization: &str) {
         let matches = |key: &PoolKey| exhausted == Exhausted::Total || *key.organization == *organization;
         loop {
-            let oldest = lock(&self.state).take_oldest(matches);
+            let oldest = self.state.lock().take_oldest(matches);
             if oldest.is_none_or(|idle| !idle.connection.is_closed()) {
                 return;
             }
@@ -127,7 +128,7 @@ impl Pool {
     /// Returns the most recently used connection of this owner that is still usable.
     pub(super) fn take(&self, key: &PoolKey) -> Option<Connection> {
         loop {
-            let idle = lock(&self.state).pop(key);
+            let idle = self.state.lock().pop(key);
             let mut connection = idle?.connection;
             if connection.is_usable() {
                 return Some(connection);
@@ -140,7 +141,7 @@ impl Pool {
         if connection.is_spent() {
             return;
         }
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         let is_full =
             state.count >= IDLE_MAX || state.idle.get(key).is_some_and(|idle| idle.len() >= IDLE_PER_OWNER);
         if is_full || self.slots.has_waiters(&key.organization) {
@@ -163,7 +164,7 @@ async fn sweep(state: Weak<Mutex<PoolState>>) {
     loop {
         sleep_until(until).await;
         let Some(state) = state.upgrade() else { return };
-        let mut state = lock(&state);
+        let mut state = state.lock();
         let expired = state.take_expired();
         match state.idle.values().flatten().map(|idle| idle.since).min() {
             Some(oldest) => until = oldest + IDLE_TIMEOUT,
@@ -176,10 +177,6 @@ async fn sweep(state: Weak<Mutex<PoolState>>) {
             return;
         }
     }
-}
-
-fn lock(state: &Mutex<PoolState>) -> MutexGuard<'_, PoolState> {
-    state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl PoolState {
@@ -298,11 +295,11 @@ mod tests {
         pool.put(&usual(), old);
         pool.put(&usual(), young);
         let long_ago = Instant::now().checked_sub(IDLE_TIMEOUT).expect("the clock is older");
-        lock(&pool.state).idle.values_mut().for_each(|idle| idle[0].since = long_ago);
-        drop(lock(&pool.state).take_expired());
+        pool.state.lock().idle.values_mut().for_each(|idle| idle[0].since = long_ago);
+        drop(pool.state.lock().take_expired());
         assert_eq!(closed.read(&mut [0]).await.expect("it ends well"), 0);
         assert!(pool.take(&usual()).is_some(), "the young one");
-        let mut state = lock(&pool.state);
+        let mut state = pool.state.lock();
         assert_eq!((state.count, state.idle.len()), (0, 1), "its entry is kept for reuse");
         assert!(state.take_expired().is_empty() && state.idle.is_empty());
     }

@@ -3,8 +3,9 @@
 //! A request is recorded before it is sent and updated as it proceeds, so a request that is in flight when the call
 //! ends is in the record too. The record contains no query and no content.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use toolgate_admission::{NetworkDenial, Permitted};
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::limits::{LimitName, Limits};
@@ -86,13 +87,9 @@ impl EgressRecord {
         })))
     }
 
-    fn state(&self) -> MutexGuard<'_, RecordState> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Counts a request before it is decided. Returns false if none is left.
     pub(super) fn take_request(&self) -> bool {
-        let mut state = self.state();
+        let mut state = self.0.lock();
         let left = state.requests_left.checked_sub(1);
         match left {
             Some(left) => state.requests_left = left,
@@ -107,7 +104,7 @@ impl EgressRecord {
             escape_for_display(destination, DETAIL_CHARS),
             escape_for_display(&denied.message, DETAIL_CHARS)
         );
-        let mut state = self.state();
+        let mut state = self.0.lock();
         let mut error = CallError::from(denied);
         if let Some(way) = state.way_to(destination) {
             error.message.push_str(&way);
@@ -119,25 +116,25 @@ impl EgressRecord {
     }
 
     pub(super) fn set_credential_renewed(&self, is_renewed: bool) {
-        self.state().credential_is_renewed = is_renewed;
+        self.0.lock().credential_is_renewed = is_renewed;
     }
 
     pub(super) fn set_unrecordable(&self) {
-        self.state().unrecordable = true;
+        self.0.lock().unrecordable = true;
     }
 
     /// Adds an effect about a request.
     pub(super) fn add_effect(&self, kind: &'static str, detail: String) {
-        self.state().push(Entry::Effect(Effect { kind, detail }, None));
+        self.0.lock().push(Entry::Effect(Effect { kind, detail }, None));
     }
 
     pub(super) fn set_error(&self, error: CallError) {
-        self.state().last_error = Some(error);
+        self.0.lock().last_error = Some(error);
     }
 
     /// Records a request that is about to be sent.
     pub(super) fn begin_request(&self, permitted: &Permitted, credential: Option<&str>) -> RequestHandle {
-        let mut state = self.state();
+        let mut state = self.0.lock();
         let request = Request {
             target: escape_for_display(&permitted.target().to_string(), DETAIL_CHARS),
             credential: credential.map(|name| escape_for_display(name, 100)),
@@ -153,31 +150,31 @@ impl EgressRecord {
     }
 
     pub(crate) fn exceeded_limit(&self) -> Option<LimitName> {
-        self.state().exceeded_limit
+        self.0.lock().exceeded_limit
     }
 
     pub(crate) fn is_unrecordable(&self) -> bool {
-        self.state().unrecordable
+        self.0.lock().unrecordable
     }
 
     /// The last error, unless a later request got a response.
     pub(crate) fn last_error(&self) -> Option<CallError> {
-        self.state().last_error.clone()
+        self.0.lock().last_error.clone()
     }
 
     pub(crate) fn bytes(&self) -> u64 {
-        self.state().bytes
+        self.0.lock().bytes
     }
 
     /// Whether the last response reports a server error or overload (RFC 9110, 15.5 and 15.6).
     pub(crate) fn upstream_is_failing(&self) -> bool {
-        self.state().last_status.is_some_and(|status| matches!(status, 408 | 425 | 429 | 500..=599))
+        self.0.lock().last_status.is_some_and(|status| matches!(status, 408 | 425 | 429 | 500..=599))
     }
 
     /// Whether the last request carried a credential and its server refused it with 401 or 403 (RFC 9110, 15.5.2 and
     /// 15.5.4).
     pub(crate) fn credential_is_refused(&self) -> bool {
-        let state = self.state();
+        let state = self.0.lock();
         let last = state.entries.iter().rev().find_map(|entry| match entry {
             Entry::Request(request) => Some(request),
             _ => None,
@@ -187,13 +184,13 @@ impl EgressRecord {
 
     /// Whether the last request was refused with status 401 for a credential that the next request renews.
     pub(crate) fn credential_is_renewed(&self) -> bool {
-        let state = self.state();
+        let state = self.0.lock();
         state.last_status == Some(401) && state.credential_is_renewed
     }
 
     /// Returns the effects, and the exchanges of a traced call.
     pub(crate) fn take(&self) -> (Vec<Effect>, Vec<Exchange>) {
-        let entries = std::mem::take(&mut self.state().entries);
+        let entries = std::mem::take(&mut self.0.lock().entries);
         let mut exchanges = Vec::new();
         let effects = entries.into_iter().map(|entry| entry.into_effect(&mut exchanges)).collect();
         (effects, exchanges)
@@ -245,7 +242,7 @@ impl RecordState {
 
 impl RequestHandle {
     fn update(&self, change: impl FnOnce(&mut Request)) {
-        if let Some(request) = self.record.state().request(self.at) {
+        if let Some(request) = self.record.0.lock().request(self.at) {
             change(request);
         }
     }
@@ -261,14 +258,14 @@ impl RequestHandle {
     }
 
     fn count(&self, bytes: usize, counter: impl Fn(&mut Request) -> &mut u64) -> bool {
-        let (mut state, bytes) = (self.record.state(), bytes as u64);
+        let (mut state, bytes) = (self.record.0.lock(), bytes as u64);
         state.request(self.at).into_iter().for_each(|request| *counter(request) += bytes);
         state.spend_bytes(bytes)
     }
 
     /// Records the status of the response and where it leads, and clears earlier errors.
     pub(super) fn record_status(&self, status: u16, location: Option<&str>) {
-        let mut state = self.record.state();
+        let mut state = self.record.0.lock();
         state.request(self.at).into_iter().for_each(|request| request.status = Some(status));
         state.last_error = None;
         state.last_status = Some(status);

@@ -4,13 +4,14 @@
 //! still has all of its content.
 
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http::{Extensions, Request};
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::{BodyExt, Full};
+use parking_lot::Mutex;
 use wasmtime_wasi_http::{Error, WasiBody};
 
 use super::headers;
@@ -47,7 +48,7 @@ impl Replay {
 
     /// Returns the request again; `None` unless all of its content was sent and kept.
     pub(super) fn into_request(self) -> Option<Request<WasiBody>> {
-        let mut content = lock(&self.content);
+        let mut content = self.content.lock();
         // hyper stops reading at the announced length.
         let is_whole = content.has_ended || self.length == u64::try_from(content.bytes).ok();
         if !is_whole || content.bytes > REPLAY_BYTES {
@@ -69,10 +70,6 @@ impl Content {
     }
 }
 
-fn lock(content: &Mutex<Content>) -> MutexGuard<'_, Content> {
-    content.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// The content of the first request.
 struct KeptBody {
     inner: WasiBody,
@@ -88,7 +85,7 @@ impl Body for KeptBody {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
         let frame = std::task::ready!(Pin::new(&mut self.inner).poll_frame(context));
-        let mut content = lock(&self.content);
+        let mut content = self.content.lock();
         match &frame {
             // Trailers are not sent.
             Some(Ok(frame)) => {

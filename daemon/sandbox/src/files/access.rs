@@ -6,9 +6,10 @@
 
 use std::collections::HashMap;
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use toolgate_api::limits::LimitName;
 
@@ -97,17 +98,17 @@ impl FileAccess {
 
     /// Takes the effects and refusals so far, in order. The last one counts those that were left out.
     pub fn take_effects(&mut self) -> Vec<Effect> {
-        self.channel.as_ref().map(|channel| channel.record().take()).unwrap_or_default()
+        self.channel.as_ref().map(|channel| channel.record.lock().take()).unwrap_or_default()
     }
 
     /// The first limit that refused an operation, if any.
     pub fn exceeded_limit(&self) -> Option<LimitName> {
-        self.channel.as_ref()?.record().exceeded_limit
+        self.channel.as_ref()?.record.lock().exceeded_limit
     }
 
     /// Whether the disk under the workspace was full, independently of the call's quota.
     pub fn disk_is_full(&self) -> bool {
-        self.channel.as_ref().is_some_and(|channel| channel.record().disk_is_full)
+        self.channel.as_ref().is_some_and(|channel| channel.record.lock().disk_is_full)
     }
 
     /// Whether a change was refused because the intent of the call could not be recorded.
@@ -144,7 +145,7 @@ impl FileAccess {
     /// Records that a file was opened for reading, in a test call.
     pub(crate) fn record_read(&self, path: &str) {
         if let Some(channel) = self.channel.as_ref().filter(|channel| channel.workspace.records_reads()) {
-            channel.record().reads.add("workspace_read", display_path(path));
+            channel.record.lock().reads.add("workspace_read", display_path(path));
         }
     }
 
@@ -211,7 +212,7 @@ impl FileChannel {
         let work = move || {
             let done = work(&self.workspace, &lock);
             match &done {
-                Ok(_) if writes => self.record().effects.add("workspace_write", display_path(&path)),
+                Ok(_) if writes => self.record.lock().effects.add("workspace_write", display_path(&path)),
                 Ok(_) => {}
                 Err(error) => self.record_refusal(error, &path),
             }
@@ -222,11 +223,11 @@ impl FileChannel {
 
     /// Records a write to a path other than the one that the operation was started for.
     pub(crate) fn record_write(&self, path: &str) {
-        self.record().effects.add("workspace_write", display_path(path));
+        self.record.lock().effects.add("workspace_write", display_path(path));
     }
 
     fn record_refusal(&self, error: &FileError, path: &str) {
-        let mut record = self.record();
+        let mut record = self.record.lock();
         let limit = match error {
             FileError::Refused(refusal) if refusal.is_denial() => {
                 return record.effects.add("file_denied", format!("{}: {refusal}", display_path(path)));
@@ -251,10 +252,6 @@ impl FileChannel {
     fn begin(self: &Arc<Self>) -> OperationGuard {
         self.unfinished.fetch_add(1, Ordering::AcqRel);
         OperationGuard(Arc::clone(self))
-    }
-
-    fn record(&self) -> MutexGuard<'_, Record> {
-        self.record.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

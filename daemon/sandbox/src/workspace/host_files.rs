@@ -7,6 +7,7 @@ use std::time::SystemTime;
 
 use bytes::Bytes;
 use rustix::io::Errno;
+use toolgate_macros::boxed;
 
 use super::error::{FileError, WorkspaceError};
 use super::operations::{OpenRequest, Opened};
@@ -52,6 +53,7 @@ pub struct ListedFile {
     pub modified: Option<SystemTime>,
 }
 
+#[boxed]
 impl Workspace {
     /// Opens a file for reading. `path` is relative to the top, separated by `/`.
     pub async fn read(&self, path: &str) -> Result<FileReader, WorkspaceError> {
@@ -124,6 +126,7 @@ impl Workspace {
     }
 }
 
+#[boxed]
 impl FileReader {
     /// Length of the file when it was opened. No more is read.
     pub fn bytes(&self) -> u64 {

@@ -7,9 +7,10 @@
 //! it; a loop of open, remove and write ends at the quota.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use parking_lot::{Mutex, MutexGuard};
 use toolgate_api::limits::LimitName;
 
 /// Maximum contents of a workspace; directories count as files.
@@ -224,7 +225,7 @@ impl Ledger {
 
     fn counts(&self) -> MutexGuard<'_, Counts> {
         // The arithmetic under the lock does not panic; if it did, the counts would still be consistent.
-        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+        self.counts.lock()
     }
 }
 

@@ -13,6 +13,7 @@ use bytes::Bytes;
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt};
 use rustix::io::Errno;
+use toolgate_macros::boxed;
 
 use super::Workspace;
 use super::error::{FileError, WorkspaceError};
@@ -42,6 +43,7 @@ struct Reservation {
     bytes: u64,
 }
 
+#[boxed]
 impl Workspace {
     /// Begins an upload to `path`, which is relative to the top. Pieces are kept below `folder`, which is created if it is
     /// missing and must be in the file system of the workspace.
@@ -60,6 +62,7 @@ impl Workspace {
     }
 }
 
+#[boxed]
 impl Upload {
     /// Writes a piece.
     pub async fn write(&mut self, piece: Bytes) -> Result<(), WorkspaceError> {

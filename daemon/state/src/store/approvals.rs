@@ -4,6 +4,7 @@ use sqlx::sqlite::SqliteRow;
 use sqlx::{FromRow, QueryBuilder, Row as _, Sqlite};
 use toolgate_api::approval::ApprovalState;
 use toolgate_api::name::Name;
+use toolgate_macros::boxed;
 
 use super::webhooks::announce;
 use super::{
@@ -144,6 +145,7 @@ impl FromRow<'_, SqliteRow> for ApprovalRow {
     }
 }
 
+#[boxed]
 impl Store {
     /// Adds a pending approval, or returns the one that the same call of the session already waits for. Also returns the id of
     /// the one that this call expired, so that its waiters can be notified.

@@ -1,5 +1,7 @@
 //! The marks of the clock guard (`serve/clock_guard.rs`), kept over restarts.
 
+use toolgate_macros::boxed;
+
 use super::{Store, StoreError, from_sql, to_sql};
 
 const SEEN: &str = "clock_seen";
@@ -14,6 +16,7 @@ pub struct ClockMarks {
     pub held_since_ms: u64,
 }
 
+#[boxed]
 impl Store {
     /// Returns the marks of the last run.
     pub async fn clock_marks(&self) -> Result<ClockMarks, StoreError> {

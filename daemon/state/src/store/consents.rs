@@ -1,7 +1,10 @@
 //! Whether the consents of organizations begin from what they had enabled before (C6).
 
+use toolgate_macros::boxed;
+
 use super::{Store, StoreError};
 
+#[boxed]
 impl Store {
     /// Whether a start has accepted, for the organizations, what they had enabled before plugins needed their consent.
     pub async fn consents_are_carried_over(&self) -> Result<bool, StoreError> {

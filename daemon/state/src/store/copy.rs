@@ -4,10 +4,12 @@ use std::path::Path;
 
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions as _, Connection as _};
+use toolgate_macros::boxed;
 
 use super::{MIGRATIONS, StoreError, WRITE_TIMEOUT};
 
 /// Copies the store to the new file `to`, while a daemon may write to it. Returns the last migration of the store.
+#[boxed]
 pub async fn copy_store(store: &Path, to: &Path) -> Result<i64, StoreError> {
     let options = SqliteConnectOptions::new()
         .filename(store)

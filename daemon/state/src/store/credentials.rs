@@ -7,6 +7,7 @@
 use sqlx::sqlite::SqliteRow;
 use sqlx::{FromRow, Row as _};
 use toolgate_api::name::Name;
+use toolgate_macros::boxed;
 
 use super::documents::{next_revision, require_organization};
 use super::{
@@ -77,6 +78,7 @@ impl FromRow<'_, SqliteRow> for CredentialRow {
     }
 }
 
+#[boxed]
 impl Store {
     /// Returns every credential, ordered by organization and name; called once, at the start.
     pub async fn credentials(&self) -> Result<Vec<CredentialRow>, StoreError> {

@@ -2,6 +2,7 @@
 //! transaction.
 
 use toolgate_api::name::{Name, Namespace};
+use toolgate_macros::boxed;
 
 use super::history::{self, Stamp};
 use super::{Store, StoreError, StoreTransaction, fitting_rows, from_sql, to_sql};
@@ -38,6 +39,7 @@ pub struct Deleted {
 /// `kind, scope, name, body, revision, updated_ms`
 type Row = (String, String, String, String, i64, i64);
 
+#[boxed]
 impl Store {
     /// Returns the document, or `NotFound`.
     pub async fn document(&self, key: &DocumentKey) -> Result<Document, StoreError> {

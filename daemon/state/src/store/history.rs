@@ -1,5 +1,7 @@
 //! History of documents: each write and deletion keeps the text with its author and time, in the transaction of the change.
 
+use toolgate_macros::boxed;
+
 use super::{Store, StoreError, StoreTransaction, from_sql, to_sql};
 use crate::documents::{DocumentKey, DocumentKind, Revision};
 
@@ -42,6 +44,7 @@ pub struct HistoryEntry {
     pub body: Option<String>,
 }
 
+#[boxed]
 impl Store {
     /// Lists the history of a document, newest first, or the one entry with `revision`.
     pub async fn history(

@@ -3,6 +3,7 @@
 use sqlx::sqlite::SqliteRow;
 use sqlx::{FromRow, Row as _};
 use toolgate_api::name::Name;
+use toolgate_macros::boxed;
 
 use super::documents::require;
 use super::{Store, StoreError, StoreTransaction, natural, to_sql};
@@ -39,6 +40,7 @@ pub struct InboxKey<'a> {
     pub agent: &'a Name,
 }
 
+#[boxed]
 impl Store {
     /// Adds a message to the inbox of an existing agent. Returns the number of unread ones; none, without adding it, where
     /// `most_unread` of this sender are unread.

@@ -3,6 +3,7 @@
 use sqlx::sqlite::SqliteRow;
 use sqlx::{FromRow, Row as _};
 use toolgate_api::name::Name;
+use toolgate_macros::boxed;
 
 use super::{Store, StoreError, StoreTransaction, name, natural, parse_column, to_sql};
 
@@ -28,6 +29,7 @@ impl FromRow<'_, SqliteRow> for OrganizationKeyRow {
     }
 }
 
+#[boxed]
 impl Store {
     /// Returns the data keys of all organizations.
     pub async fn organization_keys(&self) -> Result<Vec<OrganizationKeyRow>, StoreError> {

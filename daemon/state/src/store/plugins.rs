@@ -8,6 +8,7 @@ use sqlx::Row as _;
 use sqlx::sqlite::SqliteRow;
 use toolgate_api::name::Name;
 use toolgate_api::plugin::PluginSource;
+use toolgate_macros::boxed;
 
 use super::{Store, StoreError, StoreTransaction, from_sql, to_sql};
 use crate::documents::{DocumentKey, PluginKey};
@@ -71,6 +72,7 @@ pub struct CanaryRow {
     pub failure: Option<String>,
 }
 
+#[boxed]
 impl Store {
     /// Returns every plugin of the platform, ordered by namespace.
     pub async fn plugins(&self) -> Result<Vec<PluginRow>, StoreError> {

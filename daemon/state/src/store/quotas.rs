@@ -4,6 +4,7 @@ use sqlx::sqlite::SqliteRow;
 use sqlx::{FromRow, Row as _};
 use toolgate_admission::SavedCounter;
 use toolgate_api::name::Name;
+use toolgate_macros::boxed;
 
 use super::{Store, StoreError, natural, to_sql};
 
@@ -21,6 +22,7 @@ impl FromRow<'_, SqliteRow> for CounterRow {
     }
 }
 
+#[boxed]
 impl Store {
     /// Returns what was used in the periods of that time. The clock may have been wrong when others were stored.
     pub async fn quota_use(&self, now_ms: u64) -> Result<Vec<SavedCounter>, StoreError> {

@@ -1,5 +1,7 @@
 //! Root keys: their ids, and each root key wrapped under the other during a rotation. The keys themselves are not stored.
 
+use toolgate_macros::boxed;
+
 use super::{Store, StoreError, from_sql, to_sql};
 
 /// A root key in use.
@@ -19,6 +21,7 @@ pub struct RootKeyWrap {
     pub wrapped: String,
 }
 
+#[boxed]
 impl Store {
     /// Returns the root keys in use: none before the first start, two during a rotation.
     pub async fn root_keys(&self) -> Result<Vec<RootKeyRow>, StoreError> {

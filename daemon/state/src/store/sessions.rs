@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use sqlx::sqlite::SqliteRow;
 use sqlx::{FromRow, QueryBuilder, Row as _, Sqlite};
 use toolgate_api::name::Name;
+use toolgate_macros::boxed;
 
 use super::documents::require;
 use super::{Store, StoreError, StoreTransaction, name, natural, optional_natural, parse_column, to_sql};
@@ -77,6 +78,7 @@ impl FromRow<'_, SqliteRow> for SessionRow {
     }
 }
 
+#[boxed]
 impl Store {
     /// Adds a session of an existing agent. Deleting an agent ends its sessions, so a session added later would belong to the
     /// next agent of that name.

@@ -4,6 +4,7 @@ use sqlx::sqlite::SqliteRow;
 use sqlx::{FromRow, Row as _};
 use toolgate_api::name::Name;
 use toolgate_api::network::Network;
+use toolgate_macros::boxed;
 
 use super::documents::require_organization;
 use super::{Store, StoreError, StoreTransaction, name, natural, optional_natural, parse_column, to_sql};
@@ -56,6 +57,7 @@ impl FromRow<'_, SqliteRow> for TokenRow {
     }
 }
 
+#[boxed]
 impl Store {
     /// Returns every token that is not revoked, oldest first.
     pub async fn live_tokens(&self) -> Result<Vec<TokenRow>, StoreError> {

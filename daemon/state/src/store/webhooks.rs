@@ -3,6 +3,7 @@
 use sqlx::sqlite::SqliteRow;
 use sqlx::{FromRow, Row as _};
 use toolgate_api::name::Name;
+use toolgate_macros::boxed;
 
 use super::documents::require_organization;
 use super::{
@@ -118,6 +119,7 @@ impl FromRow<'_, SqliteRow> for DeliveryRow {
     }
 }
 
+#[boxed]
 impl Store {
     /// Waits until an approval was announced since the last wait.
     pub async fn wait_for_announcement(&self) {

@@ -1,9 +1,9 @@
 //! Discovery of authorization servers on a fake web. `tests/tests/secrets/oauth.rs` has a real provider.
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
 
 use http::{Response, header};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use toolgate_api::credential::{CredentialKind, CredentialRequest, DiscoveryView};
 
@@ -60,7 +60,7 @@ impl Web {
         Arc::new(move |request: HttpRequest| {
             let (web, url) = (Arc::clone(&web), request.uri().to_string());
             Box::pin(async move {
-                web.asked.lock().unwrap().push(url.clone());
+                web.asked.lock().push(url.clone());
                 let (status, field, body) =
                     web.pages.get(&url).cloned().unwrap_or((404, None, String::new()));
                 let mut response = Response::builder().status(status);
@@ -93,7 +93,7 @@ impl Web {
         };
         let credentials = fixture.open_set(settings).await;
         let view = credentials.discover(url, Some(&name("acme")), &[]).await.unwrap();
-        let asked = web.asked.lock().unwrap().clone();
+        let asked = web.asked.lock().clone();
         (view, asked)
     }
 }

@@ -3,11 +3,11 @@
 mod authorization_flow;
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::Mutex;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::Response;
+use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use toolgate_audit as audit;
 
@@ -34,9 +34,9 @@ impl Provider {
         Arc::new(move |request: HttpRequest| {
             let provider = Arc::clone(&provider);
             Box::pin(async move {
-                provider.asked.lock().unwrap().push(String::from_utf8(request.into_body()).unwrap());
+                provider.asked.lock().push(String::from_utf8(request.into_body()).unwrap());
                 provider.gate.acquire().await.unwrap().forget();
-                let next = provider.responses.lock().unwrap().pop_front();
+                let next = provider.responses.lock().pop_front();
                 let (status, text) = next.ok_or_else(|| TokenClientError("nobody there".into()))?;
                 Ok(Response::builder().status(status).body(text.into_bytes()).unwrap())
             })
@@ -44,7 +44,7 @@ impl Provider {
     }
 
     fn responses(&self, status: u16, text: &str) {
-        self.responses.lock().unwrap().push_back((status, text.to_owned()));
+        self.responses.lock().push_back((status, text.to_owned()));
     }
 
     fn issues(&self, token: &str, refresh: Option<&str>) {
@@ -56,7 +56,7 @@ impl Provider {
     }
 
     fn requests(&self) -> Vec<HashMap<String, String>> {
-        let asked = self.asked.lock().unwrap();
+        let asked = self.asked.lock();
         let fields = |body: &String| url::form_urlencoded::parse(body.as_bytes()).into_owned().collect();
         asked.iter().map(fields).collect()
     }

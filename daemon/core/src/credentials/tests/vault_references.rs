@@ -1,8 +1,7 @@
 //! Secrets in a fake vault. `tests/tests/secrets/vault.rs` uses a real one.
 
-use std::sync::Mutex;
-
 use http::Response;
+use parking_lot::Mutex;
 
 use super::*;
 
@@ -21,9 +20,9 @@ impl FakeServers {
         let servers = Arc::clone(self);
         Arc::new(move |request| {
             let body = String::from_utf8_lossy(request.body()).into_owned();
-            servers.asked.lock().unwrap().push(format!("{}{body}", request.uri().path()));
+            servers.asked.lock().push(format!("{}{body}", request.uri().path()));
             let answer = match request.uri().host() {
-                Some("vault.example") => servers.secret.lock().unwrap().clone(),
+                Some("vault.example") => servers.secret.lock().clone(),
                 _ => Some((200, r#"{"access_token":"token-of-client","token_type":"Bearer"}"#.to_owned())),
             };
             Box::pin(async move {
@@ -35,19 +34,19 @@ impl FakeServers {
 
     fn has(&self, secret: &str, version: u64) {
         let body = serde_json::json!({"data": {"data": {"key": secret}, "metadata": {"version": version}}});
-        *self.secret.lock().unwrap() = Some((200, body.to_string()));
+        *self.secret.lock() = Some((200, body.to_string()));
     }
 
     fn says(&self, status: u16) {
-        *self.secret.lock().unwrap() = Some((status, "canary".to_owned()));
+        *self.secret.lock() = Some((status, "canary".to_owned()));
     }
 
     fn does_not_respond(&self) {
-        *self.secret.lock().unwrap() = None;
+        *self.secret.lock() = None;
     }
 
     fn requests(&self) -> usize {
-        self.asked.lock().unwrap().len()
+        self.asked.lock().len()
     }
 }
 
@@ -131,7 +130,7 @@ async fn k1_a_secret_is_read_from_the_vault_on_use_and_cached() {
     for asking in many.collect::<Vec<_>>() {
         assert_eq!(asking.await.unwrap().as_deref(), Ok("first"));
     }
-    assert_eq!(*fixture.servers.asked.lock().unwrap(), ["/v1/kv/data/tenants/acme/stripe"]);
+    assert_eq!(*fixture.servers.asked.lock(), ["/v1/kv/data/tenants/acme/stripe"]);
     fixture.servers.has("second", 2);
     assert_eq!(fixture.secret_at(99 + KEPT_MS).await.as_deref(), Ok("first"));
     assert_eq!(fixture.servers.requests(), 1);
@@ -188,7 +187,7 @@ async fn k1_a_changed_reference_takes_effect_at_once() {
     fixture.servers.has("second", 1);
     put_reference(&fixture.credentials, referring_to(REFERENCE)).await.unwrap();
     assert_eq!(fixture.secret_at(13).await.as_deref(), Ok("second"));
-    let asked = fixture.servers.asked.lock().unwrap().clone();
+    let asked = fixture.servers.asked.lock().clone();
     let places = ["stripe", "other", "stripe"].map(|place| format!("/v1/kv/data/tenants/acme/{place}"));
     assert_eq!(asked, places);
 }
@@ -337,7 +336,7 @@ async fn k3_a_client_secret_in_a_vault_is_read_for_each_token_request_and_not_st
     let stored = put_reference(&fixture.credentials, document.clone()).await.unwrap();
     assert_eq!(fixture.secret_at(10).await.as_deref(), Ok("token-of-client"));
     assert_eq!(fixture.secret_at(20).await.as_deref(), Ok("token-of-client"));
-    let asked = fixture.servers.asked.lock().unwrap().clone();
+    let asked = fixture.servers.asked.lock().clone();
     assert_eq!(asked.len(), 2, "{asked:?}");
     assert!(asked[1].contains("client_secret=client-secret-canary"), "{asked:?}");
     let renewed = fixture.credentials.find(&name("acme"), &name("stripe")).unwrap();

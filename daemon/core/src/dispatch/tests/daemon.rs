@@ -125,7 +125,7 @@ impl TestDaemon {
             built_in: &[],
         };
         let stop = CancellationToken::new();
-        let (admin, _) = start.restore(|_, _| {}, &stop, &CancellationToken::new()).await.unwrap();
+        let (admin, _) = start.restore(Box::new(|_, _| {}), &stop, &CancellationToken::new()).await.unwrap();
         admin.services().registry.serve(LimitsPatch::new(), plugins(component));
         let (principal, revoked) = ("orchestrator".into(), CancellationToken::new());
         let origin = Origin { principal, source: "test", trace: None, revoked };

@@ -32,9 +32,9 @@ struct Fixture {
 impl Web {
     fn answer(&self, url: &str) -> (u16, Value) {
         let (issuer, path) = url.split_at(url[8..].find('/').map_or(url.len(), |at| at + 8));
-        let keys = self.keys.lock().expect("keys");
+        let keys = self.keys.lock();
         match (keys.get(issuer), path) {
-            _ if *self.is_down.lock().expect("a flag") => (503, json!({})),
+            _ if *self.is_down.lock() => (503, json!({})),
             (Some(_), "/.well-known/openid-configuration") => {
                 (200, json!({"issuer": issuer, "jwks_uri": format!("{issuer}/keys")}))
             }
@@ -47,7 +47,7 @@ impl Web {
     }
 
     fn put(&self, issuer: &'static str, keys: &[&Signer]) {
-        self.keys.lock().expect("keys").insert(issuer, keys.iter().map(|key| key.jwk()).collect());
+        self.keys.lock().insert(issuer, keys.iter().map(|key| key.jwk()).collect());
     }
 
     fn client(self: &Arc<Self>) -> TokenClient {
@@ -226,7 +226,7 @@ async fn m2_a_verified_token_is_remembered_until_it_expires() {
         hash[..8].copy_from_slice(&at.to_le_bytes());
         fixture.known.remember(hash, &caller, now);
     }
-    assert!(fixture.known.0.verified.lock().expect("the memory").len() <= REMEMBERED);
+    assert!(fixture.known.0.verified.lock().len() <= REMEMBERED);
     fixture.known.authenticate(&token, now).await.expect("valid");
 }
 

@@ -33,8 +33,8 @@ agents = ["bot"]
 /// A provider whose token endpoint answers with the ID token that a test puts there.
 struct Provider {
     signer: Signer,
-    id_token: std::sync::Mutex<String>,
-    userinfo: std::sync::Mutex<Value>,
+    id_token: parking_lot::Mutex<String>,
+    userinfo: parking_lot::Mutex<Value>,
     exchanges: std::sync::atomic::AtomicUsize,
 }
 
@@ -49,11 +49,11 @@ impl Provider {
                     "userinfo_endpoint": format!("{ISSUER}/me"), "end_session_endpoint": format!("{ISSUER}/end"),
                 }),
             ),
-            Some("/me") => (200, self.userinfo.lock().expect("claims").clone()),
+            Some("/me") => (200, self.userinfo.lock().clone()),
             Some("/keys") => (200, Value::Object(set(&[self.signer.jwk()]))),
             Some("/token") => {
                 self.exchanges.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
-                let token = self.id_token.lock().expect("a token").clone();
+                let token = self.id_token.lock().clone();
                 (200, json!({"access_token": "an-access-token", "token_type": "Bearer", "id_token": token}))
             }
             _ => (404, json!({})),
@@ -116,7 +116,7 @@ impl Fixture {
             claims[name] = value.clone();
         }
         let token = self.provider.signer.sign(&json!({"alg": "ES256", "kid": "a"}), &claims);
-        *self.provider.id_token.lock().expect("a token") = token;
+        *self.provider.id_token.lock() = token;
         self.finish(&begun.cookie, response(&url)).await
     }
 
@@ -176,7 +176,7 @@ async fn o6_the_claim_decides_about_the_role() {
     assert_eq!((caller.role, caller.organization), (Role::Operator, None));
     let caller = fixture.finish_with(json!({"groups": "acme-bots"})).await.expect("a person");
     assert_eq!(caller.agents.map(|agents| agents.len()), Some(1));
-    *fixture.provider.userinfo.lock().expect("claims") = json!({"sub": "ann", "groups": "staff"});
+    *fixture.provider.userinfo.lock() = json!({"sub": "ann", "groups": "staff"});
     for groups in [
         json!(["staff"]),
         json!([]),
@@ -255,7 +255,7 @@ async fn o6_a_refusal_of_the_provider_is_told_by_its_code_alone() {
 #[tokio::test]
 async fn o6_a_claim_that_the_id_token_lacks_is_asked_for() {
     let fixture = Fixture::start();
-    let tell = |claims: Value| *fixture.provider.userinfo.lock().expect("claims") = claims;
+    let tell = |claims: Value| *fixture.provider.userinfo.lock() = claims;
     let without = || fixture.finish_with(json!({"groups": null}));
     tell(json!({"sub": "ann", "groups": ["acme-approvers"]}));
     assert_eq!(without().await.expect("a person").role, Role::Approver);

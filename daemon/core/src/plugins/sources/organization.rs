@@ -9,6 +9,7 @@ use toolgate_admission::CredentialRights;
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::name::Name;
 use toolgate_api::network::Target;
+use toolgate_macros::boxed;
 use toolgate_sandbox::{HostClient, HostClientSettings, Injection, InjectionPlace, Secret};
 use toolgate_state::clock::now_ms;
 
@@ -32,6 +33,7 @@ pub struct OrganizationRegistries {
     pub timeout: Duration,
 }
 
+#[boxed]
 impl OrganizationRegistries {
     /// The registry of a reference, with the organization's login. Fails if the organization has no credential for it.
     pub async fn find(&self, organization: &Name, reference: &Reference) -> Result<Registries, CallError> {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use toolgate_api::error::{CallError, ErrorType};
+use toolgate_macros::boxed;
 use toolgate_sandbox::{CaFileError, HostClient, HostClientSettings, Secret};
 use toolgate_state::config::KvPath;
 use toolgate_state::config::RegistrySection;
@@ -40,6 +41,7 @@ pub enum LoginSource {
     Given(Arc<Login>),
 }
 
+#[boxed]
 impl Registries {
     /// Creates the list.
     pub fn new(registries: Vec<PluginRegistry>) -> Self {

