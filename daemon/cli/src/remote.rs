@@ -111,7 +111,7 @@ impl Remote {
         let mut printer = Printer::new(&mut out, &mut notes, self.json).fit_terminal();
         let client = self.connect(environment_token, &mut printer)?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        // In a box, so that the code that runs a future is translated once, and not for each command.
+        // In a box, so that tokio's code that runs a future is compiled once, and not for each command.
         let command: Pin<Box<dyn Future<Output = Result> + '_>> = Box::pin(command(&client, &mut printer));
         runtime.block_on(command)?;
         Ok(out.flush()?)

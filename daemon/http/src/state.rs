@@ -181,7 +181,7 @@ impl App {
         work: impl Future<Output = T> + Send + 'static,
     ) -> Result<T, Problem> {
         let (send, done) = oneshot::channel();
-        // In a box, so that the code of a task is translated once, and not for each operation.
+        // In a box, so that tokio's code of a task is compiled once, and not for each operation.
         let work: BoxFuture<'static, ()> = Box::pin(async move {
             let _ = send.send(work.await);
         });

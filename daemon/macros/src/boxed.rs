@@ -3,8 +3,8 @@
 use proc_macro2::Span;
 use syn::visit_mut::{VisitMut, visit_type_reference_mut};
 use syn::{
-    Block, FnArg, GenericParam, ImplItem, Item, Lifetime, ParenthesizedGenericArguments, ReceiverKind,
-    ReturnType, Signature, Type, TypeImplTrait, TypeReference, Visibility, parse_quote,
+    Block, FnArg, GenericParam, ImplItem, Item, Lifetime, ParenthesizedGenericArguments, Pat, PatIdent,
+    ReceiverKind, ReturnType, Signature, Stmt, Type, TypeImplTrait, TypeReference, Visibility, parse_quote,
 };
 
 pub(crate) fn box_futures(item: &mut Item) {
@@ -37,6 +37,7 @@ fn box_future(visibility: &Visibility, signature: &mut Signature, block: &mut Bl
         return;
     }
     signature.asyncness = None;
+    let mut held = Vec::<Stmt>::new();
     for input in &mut signature.inputs {
         match input {
             FnArg::Receiver(receiver) => {
@@ -46,7 +47,17 @@ fn box_future(visibility: &Visibility, signature: &mut Signature, block: &mut Bl
                 }
                 signature.generics.make_where_clause().predicates.push(parse_quote!(Self: 'future));
             }
-            FnArg::Typed(argument) => NameLifetimes("'future").visit_type_mut(&mut argument.ty),
+            FnArg::Typed(argument) => {
+                NameLifetimes("'future").visit_type_mut(&mut argument.ty);
+                match &*argument.pat {
+                    Pat::Ident(PatIdent { ident, .. }) => held.push(parse_quote!(let _ = &#ident;)),
+                    Pat::Wild(_) => {
+                        held.push(parse_quote!(compile_error!("`boxed` needs the argument's name");))
+                    }
+                    // What a pattern takes out of an argument is what the body uses.
+                    _ => {}
+                }
+            }
         }
     }
     let output: Type = match &mut signature.output {
@@ -66,12 +77,14 @@ fn box_future(visibility: &Visibility, signature: &mut Signature, block: &mut Bl
         -> ::std::pin::Pin<::std::boxed::Box<dyn ::std::future::Future<Output = #output> + Send + 'future>>
     };
     let statements = &block.stmts;
-    // The first statement tells the compiler the type that `?` converts errors to.
+    // `None` tells the compiler the type that `?` converts errors to. An argument that the body does not use, as the permit of the
+    // caller, lives as long as the future, as in any asynchronous function.
     *block = parse_quote!({
         ::std::boxed::Box::pin(async move {
             if let Some(output) = None::<#output> {
                 return output;
             }
+            #(#held)*
             #(#statements)*
         })
     });

@@ -31,9 +31,8 @@ pub fn optional_fields(_: TokenStream, item: TokenStream) -> TokenStream {
 
 /// Makes a `pub async fn`, or each one of an `impl`, return its future in a box. A generic function is unchanged.
 ///
-/// The compiler translates the body of an asynchronous function not where it stands, but in each crate and each unit of code that
-/// awaits it, and with it the bodies that it awaits itself. A boxed body is translated once: this halves the time that the crates
-/// above take to build. A call of such a function allocates once.
+/// The body of an asynchronous function is compiled in each crate and each codegen unit that awaits it, together with the bodies
+/// that it awaits. A boxed body is compiled in its own crate alone, so that the crates above build faster. Each call allocates.
 #[proc_macro_attribute]
 pub fn boxed(_: TokenStream, item: TokenStream) -> TokenStream {
     let mut item = parse_macro_input!(item as Item);
