@@ -98,11 +98,15 @@ const WALLS: &[(&[&str], &[&str])] = &[
 /// Crates whose modules import in one direction.
 const ORDERED: &[&str] = &[
     "daemon",
+    "daemon/admission",
+    "daemon/api",
     "daemon/audit",
+    "daemon/cli",
     "daemon/console",
     "daemon/core",
     "daemon/http",
     "daemon/openapi",
+    "daemon/sandbox",
     "daemon/state",
 ];
 

@@ -8,13 +8,12 @@ use toolgate_api::descriptor::{
 };
 use toolgate_api::grant::{Capabilities, Grant};
 use toolgate_api::json::parse_strict;
-use toolgate_api::limits::{Limits, LimitsPatch, PLUGIN_BYTES, PLUGIN_SUBSCHEMAS};
+use toolgate_api::limits::{LimitsPatch, PLUGIN_BYTES, PLUGIN_SUBSCHEMAS};
 use toolgate_api::name::{Namespace, ToolId, ToolName, WireName};
 use toolgate_api::read::{ReadError, pointer, read_lenient};
 use toolgate_api::text::escape_for_display;
 
 use crate::annotation::with_annotated;
-use crate::rules::{Warning, limits_without_effect};
 use crate::schema::{Schema, SchemaRole};
 
 /// Deepest nesting of a plugin's description: a schema may have 32 subschemas inside each other, at two levels each and some levels down.
@@ -142,11 +141,6 @@ impl Descriptor {
             left_out: Vec::new(),
             namespace,
         })
-    }
-
-    /// Returns warnings about valid values that are probably mistakes, under the limits of the platform.
-    pub fn warnings(&self, platform: &Limits) -> Vec<Warning> {
-        limits_without_effect(&self.limits, platform).collect()
     }
 
     /// The tool of that name, or original name.

@@ -9,28 +9,31 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+// The order is that of imports: a module imports from those below it (`tests/tests/tidy.rs`).
+
+// Decisions beside the gate.
+mod risk;
+mod broker;
+mod credential;
+mod assertion;
+
 // The gate.
-mod check;
-mod rules;
 mod ledger;
+mod check;
+mod approval;
+mod rules;
 mod quota;
+mod egress;
 
 // Its input.
+mod descriptor;
 mod annotation;
 mod arguments;
 mod schema;
-mod descriptor;
 
 // Its tools, as model providers take them.
 mod advertise;
-
-// Decisions beside the gate.
-mod approval;
-mod assertion;
-mod credential;
-mod egress;
-mod broker;
-mod risk;
+mod percent;
 
 pub use advertise::{Advertised, PropertyNames, SchemaChange, SchemaForm, StrictCost, advertise};
 pub use approval::{Approval, ApprovalBinding, ApprovalConstraints};
@@ -51,12 +54,14 @@ pub use credential::{
 pub use descriptor::{Descriptor, ToolDescriptor};
 pub use egress::{CallAccess, DeniedBy, NetworkDenial, Permitted, PolicyNetwork, Vetted};
 pub use ledger::{ChargeTime, Ledger, Rates};
+pub use percent::percent_decode;
 pub use quota::{Consumer, QuotaCounters, SavedCounter, Used};
 pub use risk::{permissions_in_words, risk};
 pub use rules::{
     AcceptedPlugin, AgentRules, Canary, CanaryDraw, Catalogue, Consents, Digest, DigestError, IntentPatterns,
     OrgFacts, OrgRules, PlatformRules, Plugin, Rules, SharedSet, Tool, ToolSet, VersionCounters,
-    VersionOutcomes, Warning, agent_warnings, check_platform, description_warnings, fails_more_often,
-    grant_warnings, organization_warnings, parse_platform, platform_warnings, unconfirmed_hints,
+    VersionOutcomes, Warning, agent_warnings, check_platform, description_warnings, descriptor_warnings,
+    fails_more_often, grant_warnings, organization_warnings, parse_platform, platform_warnings,
+    unconfirmed_hints,
 };
-pub use schema::{ASSERT_FORMAT, Schema, SchemaError, SchemaRole, Violation, percent_decode};
+pub use schema::{ASSERT_FORMAT, Schema, SchemaError, SchemaRole, Violation};

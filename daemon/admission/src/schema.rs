@@ -22,7 +22,6 @@ use jsonschema::{PatternOptions, Validator};
 use serde_json::{Value, json};
 use toolgate_api::dialect::{DRAFT_2019_09, DRAFT_2020_12, canonical_dialect};
 
-pub use graph::percent_decode;
 pub use violation::Violation;
 
 use crate::advertise::{Advertised, AdvertisedForms, PropertyNames, SchemaForm};

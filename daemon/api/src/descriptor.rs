@@ -7,6 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use crate::grant::Capabilities;
+pub use crate::hints::Hints;
 use crate::limits::{
     LimitsPatch, PLUGIN_TOOLS, TAG_CHARS, TOOL_DESCRIPTION_CHARS, TOOL_LIST_ENTRIES, TOOL_USAGE_CHARS,
 };
@@ -157,27 +158,6 @@ words! {
         Server = "server",
         /// At the orchestrator's client, which performs a prepared payload.
         Client = "client",
-    }
-}
-
-/// Effects of a tool. The defaults are the careful ones.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = ToolHints))]
-#[serde(default)]
-pub struct Hints {
-    /// Changes nothing.
-    pub read_only: bool,
-    /// May destroy something.
-    pub destructive: bool,
-    /// The same call twice does no more than once.
-    pub idempotent: bool,
-    /// Reaches beyond this system.
-    pub open_world: bool,
-}
-
-impl Default for Hints {
-    fn default() -> Self {
-        Self { read_only: false, destructive: true, idempotent: false, open_world: true }
     }
 }
 

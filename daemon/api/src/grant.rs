@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::descriptor::Hints;
+use crate::hints::Hints;
 use crate::limits::{LimitsPatch, PLUGIN_TOOLS, TOOL_DESCRIPTION_CHARS};
 use crate::name::ToolName;
 use crate::network::{

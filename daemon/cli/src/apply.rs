@@ -14,9 +14,9 @@ use std::path::PathBuf;
 use clap::Args;
 use serde_json::{Value, json};
 
+use super::ask::asks;
 use super::client::Client;
 use super::failure::{Failure, Result};
-use super::plugin::asks;
 use super::print::Printer;
 use plan::{Change, Deletion, Plan};
 

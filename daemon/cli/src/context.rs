@@ -3,8 +3,6 @@
 //! The file of contexts is `$XDG_CONFIG_HOME/toolgate/contexts.json`, readable by its owner alone. The token of a context is
 //! sent to the server of this context and to no other one.
 
-mod file;
-
 use std::ffi::OsString;
 
 use clap::{Args, Subcommand};
@@ -12,11 +10,11 @@ use serde::de::IgnoredAny;
 use serde_json::json;
 
 use super::client::{Client, ClientError, Server};
+use super::contexts::{Context, ContextFile, Contexts};
 use super::document::text_from;
 use super::failure::{Failure, Result};
 use super::print::{Printer, cell};
 use super::remote::{Remote, warn_of_plain};
-pub(crate) use file::{Context, ContextFile, ContextTls, Contexts};
 
 const LOGIN_EXAMPLES: &str = "\
 Examples:

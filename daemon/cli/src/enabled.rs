@@ -13,11 +13,11 @@ use toolgate_api::credential::{
 use toolgate_api::document::DocumentAccepted;
 use toolgate_api::network::{HostPattern, NetworkRule, NetworkScheme};
 
+use super::ask::asks;
 use super::client::{Client, escape};
 use super::credential::connect;
 use super::document::{self, arguments_from};
 use super::failure::{Failure, Result};
-use super::plugin::asks;
 use super::print::{Printer, visible};
 
 #[derive(Args, Default)]

@@ -5,11 +5,11 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use toolgate_api::document::{DocumentHistory, DocumentRevision, DocumentWarning};
 
+use super::ask::asks;
 use super::client::{Client, escape};
 use super::differences::differences;
 use super::document::{self, query};
 use super::failure::{Failure, Result};
-use super::plugin::asks;
 use super::print::{Printer, cell, time_text};
 
 /// A document with a history.

@@ -9,37 +9,48 @@
 #![deny(unreachable_pub)]
 #![forbid(unsafe_code)]
 
-mod client;
-mod context;
-mod remote;
-mod failure;
-mod print;
-mod list;
-mod watch;
-pub mod document;
-mod differences;
-mod history;
-mod arguments;
+// The order is that of imports: a module imports from those below it (`tests/tests/tidy.rs`).
 
-mod call;
-pub mod plugin;
-pub mod tool;
-mod usage;
-mod catalogue;
-mod enabled;
-mod organization;
-mod agent;
-pub mod policy;
-mod approval;
-mod webhook;
+#[cfg(test)]
+mod testing;
+
+// Commands.
 mod apply;
+mod status;
 mod session;
 mod events;
 pub mod mcp;
+mod call;
+mod approval;
+mod webhook;
+pub mod policy;
+mod organization;
+mod agent;
+mod enabled;
+mod catalogue;
 mod credential;
 mod token;
+mod usage;
+pub mod tool;
+pub mod plugin;
 mod audit;
-mod status;
+
+// Their parts.
+mod arguments;
+mod history;
+mod differences;
+mod ask;
+mod watch;
+mod list;
+
+// The daemon, the person and the terminal.
+mod context;
+pub mod document;
+mod remote;
+mod contexts;
+mod failure;
+mod print;
+mod client;
 
 use std::ffi::OsString;
 
@@ -129,6 +140,3 @@ impl RemoteCommand {
         }
     }
 }
-
-#[cfg(test)]
-mod testing;

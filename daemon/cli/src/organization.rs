@@ -6,13 +6,13 @@ use serde_json::{Value, json};
 use toolgate_api::document::{DocumentAccepted, DocumentEntry, OrganizationDocument};
 use toolgate_api::token::TokenView;
 
+use super::ask::asks;
 use super::client::{Client, escape};
 use super::document;
 use super::enabled::{ConsentOptions, EnableOptions, accept_enabled, enable as enable_plugin, withdraw};
 use super::failure::{Failure, Result};
 use super::history::{DocumentArguments, DocumentCommand, DocumentName, HistoryOptions, RollbackOptions};
 use super::list;
-use super::plugin::asks;
 use super::print::{Printer, cell};
 
 pub(crate) const EXAMPLES: &str = "\

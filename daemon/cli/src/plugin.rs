@@ -7,7 +7,6 @@ mod load;
 mod show;
 mod signature;
 
-use std::io::{IsTerminal, Write};
 use std::path::Path;
 
 use clap::{Args, Subcommand};
@@ -188,17 +187,6 @@ pub async fn run(command: PluginCommand, client: &Client, printer: &mut Printer<
         PluginCommand::Enable(name) => post(client, printer, &name, "enable").await,
         PluginCommand::Disable(name) => post(client, printer, &name, "disable").await,
     }
-}
-
-/// Asks at a terminal; elsewhere the answer is no.
-pub(crate) fn asks(question: &str) -> Result<bool> {
-    if !std::io::stdin().is_terminal() {
-        return Ok(false);
-    }
-    write!(anstream::stderr(), "{question}")?;
-    let mut line = String::new();
-    std::io::stdin().read_line(&mut line)?;
-    Ok(matches!(line.trim(), "y" | "Y" | "yes"))
 }
 
 async fn post(client: &Client, printer: &mut Printer<'_>, name: &PluginName, verb: &str) -> Result {

@@ -14,8 +14,6 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use toolgate_api::text;
 
-use super::failure::Result;
-
 const HEADING: Style = Style::new().bold();
 const GOOD: Style = AnsiColor::Green.on_default();
 const BAD: Style = AnsiColor::Red.on_default();
@@ -77,11 +75,11 @@ impl<'out> Printer<'out> {
     }
 
     /// Runs `print` with a printer whose results and notes go to these buffers.
-    pub async fn capture(
+    pub async fn capture<T>(
         &self,
         [out, notes]: [&mut Vec<u8>; 2],
-        print: impl AsyncFn(&mut Printer<'_>) -> Result,
-    ) -> Result {
+        print: impl AsyncFn(&mut Printer<'_>) -> T,
+    ) -> T {
         let Self { json, columns, .. } = *self;
         print(&mut Printer { out, notes, json, columns }).await
     }

@@ -14,7 +14,7 @@ use std::pin::Pin;
 use clap::{Args, Subcommand};
 
 use super::client::{Client, ClientError, Server, TlsFiles};
-use super::context::{Context, ContextFile, ContextTls, Contexts};
+use super::contexts::{Context, ContextFile, ContextTls, Contexts};
 use super::failure::{Failure, Result};
 use super::print::Printer;
 

@@ -25,7 +25,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use toolgate_admission::{Plugin, Warning, description_warnings, grant_warnings, unconfirmed_hints};
+use toolgate_admission::{
+    Plugin, Warning, description_warnings, descriptor_warnings, grant_warnings, unconfirmed_hints,
+};
 use toolgate_api::definition::DefinitionKind;
 use toolgate_api::embedded::Embedded;
 use toolgate_api::error::{CallError, ErrorType};
@@ -184,7 +186,8 @@ impl Plugins {
     pub fn warnings(&self, key: &PluginKey, view: &PluginView) -> Vec<Warning> {
         let shown = self.0.table.look(key, |entry| entry?.ready()?.plugin_in_view(&view.digest));
         let limits = Limits::platform(&self.0.limits);
-        let mut warnings = shown.map_or_else(Vec::new, |plugin| plugin.descriptor.warnings(&limits));
+        let mut warnings =
+            shown.map_or_else(Vec::new, |plugin| descriptor_warnings(&plugin.descriptor, &limits));
         if let Some(served) = self.find_served(key) {
             warnings.extend(grant_warnings(&served.granted, &served.descriptor.capabilities));
             warnings.extend(description_warnings(&served.granted, Some(&served.descriptor)));

@@ -8,7 +8,7 @@ use toolgate_api::limits::Limits;
 use wasmtime_wasi::{HostMonotonicClock, HostWallClock};
 
 use crate::effect::{BeforeEffect, ProgressSink};
-use crate::egress::{Credentials, Egress, EgressRecord, Sender, Upstreams};
+use crate::egress::{Credentials, Egress, EgressRecord, Sender, TraceContext, Upstreams};
 use crate::limiter::saturating_usize;
 use crate::services::Services;
 use crate::workspace::Workspace;
@@ -67,15 +67,6 @@ impl Remainder {
             ..*limits
         }
     }
-}
-
-/// The header fields by which an upstream joins the trace of a call (W3C Trace Context).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TraceContext {
-    /// `traceparent`.
-    pub traceparent: String,
-    /// `tracestate`; empty for none.
-    pub tracestate: String,
 }
 
 /// The session and the parties that a call is made for.

@@ -1,6 +1,8 @@
 //! The host side of the plugin contract: bindings generated from `wit/`, and the host functions.
 //!
-//! The functions here only read facts of the call or append to bounded buffers; those that act are in `services.rs`.
+//! The functions here only read facts of the call or append to bounded buffers; those that act are in `contract/services.rs`.
+
+mod services;
 
 use wasmtime::component::{HasSelf, Linker};
 

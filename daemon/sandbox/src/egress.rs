@@ -39,6 +39,7 @@ use toolgate_api::network::Target;
 use wasmtime_wasi_http::{Error, RequestOptions, WasiBody, WasiHttpHooks};
 
 pub use connect::is_certificate;
+pub use headers::TraceContext;
 pub use host_client::{CaFileError, ExchangeLimits, HostClient, HostClientError, HostClientSettings};
 pub use inject::{Credentials, CredentialsForRequest, Injection, InjectionPlace};
 pub use pattern::SHORTEST as SHORTEST_SECRET;

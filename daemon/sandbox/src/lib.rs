@@ -10,52 +10,56 @@
 #![deny(unreachable_pub)]
 #![deny(unsafe_code)]
 
-// Shared by all guests.
-mod engine;
-mod load_error;
-mod imports;
-mod contract;
-mod bulk_memory;
-mod component;
-mod functions;
-
-// The life of one call.
-mod context;
-mod run;
-mod cpu_scheduler;
-mod queue;
-mod state;
-mod limiter;
-mod host_calls;
-mod copy_meter;
-mod sink;
-mod services;
-pub mod effect;
-mod trap;
-mod outcome;
-
-// Capabilities that a grant gives to a guest.
-pub mod files;
-pub mod workspace;
-mod egress;
-mod secret;
+// The order is that of imports: a module imports from those below it (`tests/tests/tidy.rs`).
 
 // For benchmarks.
 #[cfg(feature = "measure")]
 pub mod measure;
+
+// The life of one call.
+mod run;
+mod trap;
+
+// Shared by all guests.
+mod component;
+mod functions;
+mod engine;
+mod imports;
+mod bulk_memory;
+mod load_error;
+
+// The call's data, and what the host does for its guest.
+mod contract;
+mod state;
+mod context;
+mod services;
+mod sink;
+mod outcome;
+mod host_calls;
+mod cpu_scheduler;
+mod queue;
+
+// Capabilities that a grant gives to a guest.
+mod egress;
+pub mod files;
+mod copy_meter;
+pub mod workspace;
+mod limiter;
+mod secret;
+pub mod effect;
 
 // For tests of other crates.
 #[cfg(feature = "testing")]
 mod testing;
 
 pub use component::Component;
-pub use context::{CallClock, CallContext, CallIdentity, Remainder, TraceContext};
+pub use context::{CallClock, CallContext, CallIdentity, Remainder};
 pub use cpu_scheduler::processors;
 pub use effect::{BeforeEffect, Effect, ProgressSink};
 pub use egress::{
     CaFileError, Credentials, CredentialsForRequest, EgressSettings, Excerpt, Exchange, ExchangeLimits,
-    HostClient, HostClientError, HostClientSettings, Injection, InjectionPlace, SHORTEST_SECRET, Upstreams,
-    is_certificate,
+    HostClient, HostClientError, HostClientSettings, Injection, InjectionPlace, SHORTEST_SECRET,
+    TraceContext, Upstreams, is_certificate,
 };
 pub use engine::{
     PagemapScan, PoolUse, Sandbox, SandboxError, SandboxSettings, WASMTIME_VERSION, precompile,

@@ -11,7 +11,7 @@ use super::SchemaForm;
 use super::names::{self, NameRule, PropertyNames};
 use super::notes::Notes;
 use super::root;
-use crate::schema::percent_decode;
+use crate::percent::percent_decode;
 
 /// Most subschemas of an advertised schema, as many as an enforced one may have.
 const NODES: usize = 10_000;

@@ -5,8 +5,10 @@ mod published;
 use serde_json::{Value, json};
 use toolgate_api::error::ErrorType;
 use toolgate_api::grant::FilesystemAccess;
+use toolgate_api::limits::Limits;
 
 use super::*;
+use crate::rules::descriptor_warnings;
 
 /// The smallest description that passes.
 fn smallest() -> Value {
@@ -249,7 +251,7 @@ fn a_limit_that_nobody_enforces_is_refused() {
 fn a_limit_above_the_platforms_and_one_with_which_nothing_runs_are_warned_of() {
     let warnings = |limits: Value| {
         let descriptor = parse(&with("", "limits", limits)).expect("a descriptor");
-        let warnings = descriptor.warnings(&Limits { fuel: 1_000, ..Limits::DEFAULT });
+        let warnings = descriptor_warnings(&descriptor, &Limits { fuel: 1_000, ..Limits::DEFAULT });
         warnings.into_iter().map(|warning| (warning.code, warning.path, warning.message)).collect::<Vec<_>>()
     };
     let above = "`fuel` of 1001 is above 1000, which is all that there is to give";

@@ -94,6 +94,11 @@ fn credential_warnings(grant: &Grant, asked: &Capabilities) -> Vec<Warning> {
     warnings
 }
 
+/// Returns warnings about valid values of a description that are probably mistakes, under the limits of the platform.
+pub fn descriptor_warnings(descriptor: &Descriptor, platform: &Limits) -> Vec<Warning> {
+    limits_without_effect(&descriptor.limits, platform).collect()
+}
+
 /// Returns warnings about descriptions and hints in a grant that no tool has: of tools that the plugin lacks, or of a plugin that is
 /// described by its definition alone (`None`).
 pub fn description_warnings(grant: &Grant, described: Option<&Descriptor>) -> Vec<Warning> {

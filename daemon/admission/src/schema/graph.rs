@@ -16,6 +16,7 @@ use toolgate_api::text::escape_for_display;
 use super::SchemaError;
 use super::pattern;
 use super::validation_cost::{ERROR_BYTES, copy_bytes};
+use crate::percent::percent_decode;
 
 /// Most subschemas of one schema.
 const NODES: usize = 10_000;
@@ -430,20 +431,4 @@ fn format_states(format: &Value) -> u64 {
         Some("uri" | "uri-reference" | "iri" | "iri-reference") => 2,
         _ => 1,
     }
-}
-
-/// Decodes the percent-encoding of a URI fragment; none if it is malformed.
-pub fn percent_decode(fragment: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(fragment.len());
-    let mut rest = fragment.bytes();
-    while let Some(byte) = rest.next() {
-        if byte != b'%' {
-            bytes.push(byte);
-            continue;
-        }
-        let mut digit = || char::from(rest.next()?).to_digit(16);
-        let value = digit()? * 16 + digit()?;
-        bytes.push(u8::try_from(value).ok()?);
-    }
-    String::from_utf8(bytes).ok()
 }

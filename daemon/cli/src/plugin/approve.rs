@@ -6,7 +6,8 @@ use toolgate_api::plugin::{
     VersionView,
 };
 
-use super::{asks, path_in, show};
+use super::{path_in, show};
+use crate::ask::asks;
 use crate::client::Client;
 use crate::failure::{Failure, Result};
 use crate::print::Printer;

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use toolgate_api::document::DocumentAccepted;
 use toolgate_api::plugin::CapabilitiesView;
 
-use super::asks;
+use crate::ask::asks;
 use crate::client::Client;
 use crate::differences::differences;
 use crate::document::{self, document_from};

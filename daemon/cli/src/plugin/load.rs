@@ -12,7 +12,8 @@ use toolgate_api::plugin::{
 };
 
 use super::approve::{ask_for_consent, print_differences, send};
-use super::{asks, find_signature, path_in, read_component, read_signature, show};
+use super::{find_signature, path_in, read_component, read_signature, show};
+use crate::ask::asks;
 use crate::client::Client;
 use crate::document::{self, query};
 use crate::failure::{Failure, Result};

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use serde::Serialize;
 use serde_json::Value;
-use toolgate_admission::{Descriptor, Rules, ToolDescriptor};
+use toolgate_admission::{Descriptor, Rules, ToolDescriptor, descriptor_warnings};
 use toolgate_api::descriptor::{Example, LeftOut};
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::grant::{Capabilities, FilesystemAccess, RuntimeImport};
@@ -258,7 +258,7 @@ fn plugin_findings(component: &Component, descriptor: &Descriptor) -> Vec<Findin
     for place in &descriptor.unknown_fields {
         findings.push(UNKNOWN_FIELD.at(place, UNKNOWN_FIELD.meaning));
     }
-    for warning in descriptor.warnings(&Limits::CEILING) {
+    for warning in descriptor_warnings(descriptor, &Limits::CEILING) {
         let kind = if warning.code == NOTHING_RUNS.code { NOTHING_RUNS } else { LIMIT_WITHOUT_EFFECT };
         findings.push(kind.at(warning.path, warning.message));
     }

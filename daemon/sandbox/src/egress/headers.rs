@@ -8,7 +8,6 @@ use wasmtime_wasi_http::Error;
 
 use super::decode;
 use super::scan::Scanner;
-use crate::context::TraceContext;
 
 /// Default `User-Agent`: some servers reject requests without one.
 const USER_AGENT: HeaderValue = HeaderValue::from_static("toolgate");
@@ -34,6 +33,15 @@ pub(super) fn clean_request(
     headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static(coding));
     headers.entry(header::USER_AGENT).or_insert(USER_AGENT);
     Ok(())
+}
+
+/// The header fields by which an upstream joins the trace of a call (W3C Trace Context).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TraceContext {
+    /// `traceparent`.
+    pub traceparent: String,
+    /// `tracestate`; empty for none.
+    pub tracestate: String,
 }
 
 /// Tells the upstream the trace of the call. The guest's own fields are removed before.

@@ -24,7 +24,7 @@ use super::body::GuestBody;
 use super::connection::Connection;
 use super::decode::Decoder;
 use super::failure::Failure;
-use super::headers;
+use super::headers::{self, TraceContext};
 use super::inject::{Credentials, CredentialsForRequest, Injection};
 use super::pool::PoolKey;
 use super::record::{EgressRecord, RequestHandle};
@@ -33,7 +33,6 @@ use super::resolve::Unresolved;
 use super::response::{BodyContext, ResponseBody};
 use super::scan::Scanner;
 use super::upstreams::Upstreams;
-use crate::context::TraceContext;
 use crate::effect::BeforeEffect;
 
 /// Timeout for resolving, waiting for a slot, connecting and the TLS handshake together.

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::super::client::TlsFiles;
-use super::super::failure::{Failure, Result};
+use super::client::TlsFiles;
+use super::failure::{Failure, Result};
 
 /// Permission bits of group and others.
 const OTHERS_MODE: u32 = 0o077;
