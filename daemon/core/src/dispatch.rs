@@ -21,6 +21,7 @@ mod script;
 mod spill;
 
 use std::hash::BuildHasher;
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,6 +29,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use toolgate_admission::{self as admission, Admitted, CanaryDraw, ChargeTime, Consumer, Rules, Verdict};
+use toolgate_audit as audit;
 use toolgate_audit::Entry;
 use toolgate_macros::boxed;
 use toolgate_sandbox::{Component, Exchange, Remainder};
@@ -127,14 +129,14 @@ const QUOTA_STORE_INTERVAL: Duration = Duration::from_secs(1);
 type Charged = Verdict<Component, Admitted<Component>>;
 
 /// The parties that a call is charged to.
-fn consumer<'a>(session: &'a Session, origin: &'a Origin, outer: Option<OuterCall>) -> Consumer<'a> {
-    let setup = &session.setup;
+fn consumer<'a>(attempt: &Attempt<'a>) -> Consumer<'a> {
+    let setup = &attempt.session.setup;
     Consumer {
         organization: &setup.organization,
         agent: &setup.agent,
         user: setup.user.as_deref(),
-        token: &origin.principal,
-        is_inner: outer.is_some(),
+        token: &attempt.origin.principal,
+        is_inner: attempt.outer.is_some(),
     }
 }
 
@@ -143,23 +145,38 @@ fn charge_time() -> ChargeTime {
     ChargeTime { monotonic_ms: monotonic_ms(), unix_ms: steady_unix_ms(), jitter_ms }
 }
 
-/// A call under way, for the steps between intent and outcome.
+/// A call under way.
 #[derive(Clone, Copy)]
 struct Attempt<'a> {
     session: &'a Arc<Session>,
     call: &'a RequestedCall,
+    arguments_sha256: audit::Sha256,
     origin: &'a Origin,
-    entry: &'a Entry,
     arrived: Instant,
     trace: Option<&'a CallTrace>,
+    outer: Option<OuterCall>,
+}
+
+/// A call whose intent is recorded, for the steps between intent and outcome.
+#[derive(Clone, Copy)]
+struct Recorded<'a> {
+    attempt: Attempt<'a>,
+    entry: &'a Entry,
     /// The HTTP exchanges of a test call.
     exchanges: Option<&'a Mutex<Vec<Exchange>>>,
     /// The start of the first run of a script that waited for an approval, in milliseconds since 1970.
     began_ms: Option<u64>,
-    outer: Option<OuterCall>,
 }
 
-impl Attempt<'_> {
+impl<'a> Deref for Recorded<'a> {
+    type Target = Attempt<'a>;
+
+    fn deref(&self) -> &Attempt<'a> {
+        &self.attempt
+    }
+}
+
+impl Recorded<'_> {
     /// The start of the call, or of the first run of its script.
     fn began_ms(&self) -> u64 {
         self.began_ms.unwrap_or_else(|| self.entry.opened_ms())

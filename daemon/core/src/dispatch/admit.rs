@@ -11,14 +11,16 @@
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until, timeout_at};
-use toolgate_admission::{self as admission, Admitted, CallFacts, Consumer, Refusal, Rules, Verdict};
+use toolgate_admission::{self as admission, Admitted, CallFacts, Refusal, Rules, Verdict};
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::grant::FilesystemAccess;
 use toolgate_api::name::Namespace;
 use toolgate_sandbox::workspace::{Quota, WorkspaceError};
 use toolgate_sandbox::{Component, QueueError, Slot, Workspace};
 
-use super::{CallOptions, Charged, Dispatcher, Stop, after, charge_time, deadline_of, record};
+use super::{
+    Attempt, CallOptions, Charged, Dispatcher, Stop, after, charge_time, consumer, deadline_of, record,
+};
 use crate::call::RequestedCall;
 use crate::registry::Snapshot;
 use crate::sessions::Session;
@@ -49,13 +51,11 @@ impl Dispatcher {
     /// Waits for what the call needs, until its deadline or until it is stopped, and decides it.
     pub(super) async fn admit(
         &self,
-        session: &Session,
-        call: &RequestedCall,
-        consumer: Consumer<'_>,
+        attempt: &Attempt<'_>,
         options: &CallOptions,
-        arrived: Instant,
         stop: Stop<'_>,
     ) -> Result<AdmittedEntry, CallError> {
+        let Attempt { session, call, arrived, .. } = *attempt;
         let rules_at = |snapshot: &Snapshot| options.rules(snapshot, session);
         let deadline = || {
             let rules = rules_at(&self.0.registry.snapshot());
@@ -91,7 +91,7 @@ impl Dispatcher {
                     continue;
                 }
             }
-            let verdict = self.0.ledger.admit(consumer, verdict, charge_time());
+            let verdict = self.0.ledger.admit(consumer(attempt), verdict, charge_time());
             if let Some(at) = retry_at(&verdict, stop).filter(|at| *at < deadline()) {
                 drop((slot, files.take()));
                 tokio::select! {

@@ -1,5 +1,6 @@
 //! Pending calls: the use of approvals, and what ends a call that waits for a person or a client.
 
+use std::pin::pin;
 use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
@@ -11,7 +12,7 @@ use toolgate_macros::boxed;
 use toolgate_sandbox::Component;
 use toolgate_state::clock::now_ms;
 
-use super::{Attempt, Dispatcher, Origin, events, record, rules_of};
+use super::{Attempt, Dispatcher, Origin, Recorded, events, record, rules_of};
 use crate::approvals::{self, ApprovalLookup, ApprovalStatus};
 use crate::call::{CallOutcome, OutcomeState, RequestedCall};
 use crate::events::Events;
@@ -35,11 +36,11 @@ impl Dispatcher {
     pub(super) async fn consume_approval(
         &self,
         unapproved: Unapproved<Component>,
-        attempt: &Attempt<'_>,
+        attempt: &Recorded<'_>,
         revision: u64,
     ) -> Result<(Checked<Component>, ApprovalUse), Box<(CallOutcome, Option<PendingOn>)>> {
         let parts = &*self.0;
-        let Attempt { session, call, origin, .. } = *attempt;
+        let Attempt { session, call, origin, .. } = **attempt;
         let refused = |error| Box::new((CallOutcome::of_error(call, error), None));
         let found = parts.approvals.find(session, &call.id, &origin.principal, &unapproved, now_ms()).await;
         let approvals::Use { id, approval, is_last, instead } = match found.map_err(refused)? {
@@ -100,7 +101,7 @@ impl Dispatcher {
     }
 
     /// Records that the call runs by an approval.
-    pub(super) fn record_approval_use(&self, attempt: &Attempt<'_>, approval_use: Option<&ApprovalUse>) {
+    pub(super) fn record_approval_use(&self, attempt: &Recorded<'_>, approval_use: Option<&ApprovalUse>) {
         let Some(ApprovalUse { id, is_last, .. }) = approval_use else { return };
         record::approval_use(&self.0.audit, attempt.entry, id);
         if *is_last {
@@ -161,6 +162,31 @@ impl Dispatcher {
                     events::emit_end(events, session, &outcome);
                 }
             }
+        }
+        session.calls.announce_decision();
+    }
+
+    /// Waits while a call waits for a person or a client, and nothing is decided. Posted again, it then runs or tells its end.
+    ///
+    /// The store is read once, and again after each decision of the session, so a wait costs nothing.
+    pub async fn wait_while_undecided(&self, session: &Session, call: &str) {
+        let mut decisions = session.calls.decisions();
+        let mut may_be_decided = true;
+        loop {
+            let mut next_end = pin!(session.calls.next_end());
+            next_end.as_mut().enable();
+            let Some(CallState::Pending(pending)) = session.calls.find(call, now_ms()) else { return };
+            if let Some(approval) = pending.approval().filter(|_| may_be_decided) {
+                let status = self.0.approvals.status(approval, now_ms()).await;
+                // An error of the store is told by the call that is posted again.
+                if !matches!(status, Ok(ApprovalStatus::Open(row)) if row.state == ApprovalState::Pending) {
+                    return;
+                }
+            }
+            may_be_decided = tokio::select! {
+                changed = decisions.changed() => changed.is_ok(),
+                () = next_end => false,
+            };
         }
     }
 

@@ -18,12 +18,11 @@ use toolgate_state::clock::now_ms;
 use super::admit::AdmittedEntry;
 use super::events::CallEvents;
 use super::known_calls::id_reused;
-use super::refusals::RefusedAttempt;
 use super::script::Script;
 use super::spill::spill;
 use super::{
-    Attempt, CallOptions, Charged, Dispatcher, Origin, OuterCall, Stop, admit, charge_time, client, consumer,
-    deadline_of, record,
+    Attempt, CallOptions, Charged, Dispatcher, Origin, OuterCall, Recorded, Stop, admit, charge_time, client,
+    consumer, deadline_of, record,
 };
 use crate::call::{CallAnswer, CallOutcome, OutcomeState, RequestedCall};
 use crate::detach::DetachOnDrop;
@@ -45,14 +44,14 @@ impl Dispatcher {
             self.record_unopened(session, &call, origin, fault);
             return CallOutcome::of_error(&call, (**fault).clone()).into();
         }
-        let sha256 = audit::sha256(call.arguments.as_bytes());
-        match session.calls.open(&call.id, &call.tool, sha256.0, now_ms(), session.end_signal()) {
+        let arguments_sha256 = audit::sha256(call.arguments.as_bytes());
+        match session.calls.open(&call.id, &call.tool, arguments_sha256.0, now_ms(), session.end_signal()) {
             Lookup::New(running) => {
                 // A caller that disconnects during the look-up has made no call.
                 let looking_up = scopeguard::guard(running, RunningCall::withdraw);
                 let mut began_ms = None;
                 if session.restored && !call.id_is_new {
-                    match Box::pin(self.earlier_answer(session, &call, sha256, origin)).await {
+                    match Box::pin(self.earlier_answer(session, &call, arguments_sha256, origin)).await {
                         Ok(began) => began_ms = began,
                         Err(known) => return *known,
                     }
@@ -61,7 +60,8 @@ impl Dispatcher {
                 // A call that waited for approval was counted when it was first posted.
                 let exceeded = exceeded.filter(|_| running.waited_for.is_none());
                 let options = CallOptions { exceeded, outer, began_ms, ..CallOptions::default() };
-                let outcome = self.call_to_end(session, call, sha256, origin, running, options).await;
+                let outcome =
+                    self.call_to_end(session, call, arguments_sha256, origin, running, options).await;
                 CallAnswer { outcome, replayed: false }
             }
             Lookup::Known(state) => {
@@ -90,7 +90,7 @@ impl Dispatcher {
         &self,
         session: &Arc<Session>,
         call: RequestedCall,
-        sha256: audit::Sha256,
+        arguments_sha256: audit::Sha256,
         origin: &Origin,
         running: RunningCall,
         options: CallOptions,
@@ -100,7 +100,8 @@ impl Dispatcher {
         let call = async move {
             let parts = &*dispatcher.0;
             let options = CallOptions { trace: parts.traces.begin(origin.trace.as_ref()), ..options };
-            let outcome = dispatcher.call(&session, &call, sha256, &origin, running, &options).await;
+            let outcome =
+                dispatcher.call(&session, &call, arguments_sha256, &origin, running, &options).await;
             parts.metrics.count_call(&session.setup.organization, &outcome);
             parts.log.tool_executed(&session.setup, &outcome);
             parts.traces.end(options.trace, &session.setup, origin.source, &outcome);
@@ -117,7 +118,7 @@ impl Dispatcher {
         &self,
         session: &Arc<Session>,
         call: &RequestedCall,
-        sha256: audit::Sha256,
+        arguments_sha256: audit::Sha256,
         origin: &Origin,
         running: RunningCall,
         options: &CallOptions,
@@ -127,22 +128,21 @@ impl Dispatcher {
         let events = CallEvents::begin(&parts.events, session, call, running.waited_for.is_none());
         let (cancelled, revoked) = (&running.cancelled, &origin.revoked);
         let stop = Stop { cancelled, revoked, shutdown: parts.detached.shutdown() };
-        let refused = RefusedAttempt { session, call, sha256, origin };
-        let trace = options.trace.as_ref();
-        let consumer = consumer(session, origin, options.outer);
-        let admitted = match self.admit(session, call, consumer, options, arrived, stop).await {
+        let (trace, outer) = (options.trace.as_ref(), options.outer);
+        let attempt = Attempt { session, call, arguments_sha256, origin, arrived, trace, outer };
+        let admitted = match self.admit(&attempt, options, stop).await {
             Ok(admitted) => admitted,
             Err(error) => {
-                let given_up = Box::pin(self.record_given_up(&refused, error, options, arrived)).await;
+                let given_up = Box::pin(self.record_given_up(&attempt, error, options)).await;
                 return withdraw(running, call, events, given_up);
             }
         };
-        self.observe_decision(&refused, &admitted, arrived, trace);
-        if let Some(outcome) = self.counted_refusal(&refused, &running, &admitted, arrived) {
+        self.observe_decision(&attempt, &admitted);
+        if let Some(outcome) = self.counted_refusal(&attempt, &running, &admitted) {
             return end(running, events, outcome);
         }
         self.record_repeated(session);
-        let entry = match self.record_intent(&refused, &admitted) {
+        let entry = match self.record_intent(&attempt, &admitted) {
             Ok(entry) => entry,
             Err(error) => return withdraw(running, call, events, record::unrecordable(&error)),
         };
@@ -150,12 +150,10 @@ impl Dispatcher {
         self.withdraw_unneeded(session, &running, &verdict).await;
         let exchanges = options.test.as_ref().map(|test| &test.exchanges);
         let began_ms = running.script_began_ms().or(options.began_ms);
-        let outer = options.outer;
-        let attempt =
-            Attempt { session, call, origin, entry: &entry, arrived, trace, exchanges, began_ms, outer };
+        let recorded = Recorded { attempt, entry: &entry, exchanges, began_ms };
         let (performed, on) = match stop.is_requested() {
             true => (CallOutcome::of_error(call, CallError::cancellation()), None),
-            false => self.perform(verdict, &attempt, revision, stop).await,
+            false => self.perform(verdict, &recorded, revision, stop).await,
         };
         drop(permits);
         session.touch(now_ms());
@@ -167,19 +165,14 @@ impl Dispatcher {
         }
         let Some(on) = on else { return end(running, events, outcome) };
         let cancelled = running.cancelled.clone();
-        let outcome = running.suspend(outcome, on, sha256.0, now_ms());
+        let outcome = running.suspend(outcome, on, arguments_sha256.0, now_ms());
         events.end(&outcome);
         let raced = self.reconcile_races(session, origin, &outcome, &cancelled);
         Box::pin(raced).await.unwrap_or(outcome)
     }
 
     /// Opens the record of a decided call: the intent, with the decision.
-    fn record_intent(
-        &self,
-        attempt: &RefusedAttempt<'_>,
-        admitted: &AdmittedEntry,
-    ) -> Result<Entry, AuditError> {
-        let RefusedAttempt { session, call, sha256, origin } = *attempt;
+    fn record_intent(&self, attempt: &Attempt<'_>, admitted: &AdmittedEntry) -> Result<Entry, AuditError> {
         let AdmittedEntry { verdict, rules, revision, .. } = admitted;
         let decision = record::Decision {
             verdict,
@@ -187,17 +180,12 @@ impl Dispatcher {
             revision: *revision,
             redacts_emails: record::redacts_emails(rules),
         };
-        self.0.audit.open(record::intent(decision, session, call, sha256, origin))
+        self.0.audit.open(record::intent(decision, attempt))
     }
 
     /// Measures a decision, and logs the attempt at a tool that the agent may not call, also where its record is one for many.
-    fn observe_decision(
-        &self,
-        attempt: &RefusedAttempt<'_>,
-        admitted: &AdmittedEntry,
-        arrived: Instant,
-        trace: Option<&CallTrace>,
-    ) {
+    fn observe_decision(&self, attempt: &Attempt<'_>, admitted: &AdmittedEntry) {
+        let Attempt { arrived, trace, .. } = *attempt;
         let queue = arrived.elapsed().saturating_sub(admitted.decision);
         self.measure(Phase::Queue, arrived, queue, trace);
         self.measure(Phase::Decision, arrived + queue, admitted.decision, trace);
@@ -256,7 +244,7 @@ impl Dispatcher {
     async fn perform(
         &self,
         verdict: Charged,
-        attempt: &Attempt<'_>,
+        attempt: &Recorded<'_>,
         revision: u64,
         stop: Stop<'_>,
     ) -> (CallOutcome, Option<PendingOn>) {
@@ -313,7 +301,7 @@ impl Dispatcher {
     }
 
     /// Counts and traces a run, and moves the exchanges of a test call to its caller.
-    fn observe_run(&self, attempt: &Attempt<'_>, began: Instant, finished: &mut FinishedCall) {
+    fn observe_run(&self, attempt: &Recorded<'_>, began: Instant, finished: &mut FinishedCall) {
         if let Some(exchanges) = attempt.exchanges {
             exchanges.lock().append(&mut finished.exchanges);
         }
@@ -326,10 +314,9 @@ impl Dispatcher {
     fn charge_approved(
         &self,
         checked: Checked<Component>,
-        attempt: &Attempt<'_>,
+        attempt: &Recorded<'_>,
     ) -> Result<Admitted<Component>, Box<CallOutcome>> {
-        let consumer = consumer(attempt.session, attempt.origin, attempt.outer);
-        self.0.ledger.charge(consumer, checked, charge_time()).map_err(|refusal| {
+        self.0.ledger.charge(consumer(attempt), checked, charge_time()).map_err(|refusal| {
             self.0.metrics.count_refusal(refusal.reason.layer);
             Box::new(CallOutcome::of_refusal(attempt.call, refusal))
         })
@@ -339,10 +326,10 @@ impl Dispatcher {
     async fn prepare(
         &self,
         admitted: Admitted<Component>,
-        attempt: &Attempt<'_>,
+        attempt: &Recorded<'_>,
         stop: Stop<'_>,
     ) -> Result<(Admitted<Component>, Instant, Option<Workspace>), Box<CallOutcome>> {
-        let Attempt { session, call, .. } = *attempt;
+        let Attempt { session, call, .. } = **attempt;
         let refused = |error| Box::new(CallOutcome::of_error(call, error).by(&admitted));
         client::check_capacity(session, &admitted).map_err(refused)?;
         let deadline = deadline_of(attempt.arrived, admitted.limits().deadline_ms, call, attempt.outer);
@@ -354,7 +341,7 @@ impl Dispatcher {
     /// written into the workspace (R10).
     async fn check_result(
         &self,
-        attempt: &Attempt<'_>,
+        attempt: &Recorded<'_>,
         admitted: &Admitted<Component>,
         finished: &mut FinishedCall,
     ) -> CallOutcome {
@@ -412,7 +399,7 @@ impl Dispatcher {
 fn pending_on(
     outcome: &CallOutcome,
     admitted: Admitted<Component>,
-    attempt: &Attempt<'_>,
+    attempt: &Recorded<'_>,
 ) -> Option<PendingOn> {
     match outcome.state {
         OutcomeState::ClientRequired { .. } => {
@@ -457,7 +444,7 @@ fn settle(
 }
 
 /// The outcome of a script that one of its calls ended.
-fn script_end(attempt: &Attempt<'_>, state: OutcomeState, finished: &FinishedCall) -> CallOutcome {
+fn script_end(attempt: &Recorded<'_>, state: OutcomeState, finished: &FinishedCall) -> CallOutcome {
     let outcome = CallOutcome::new(&attempt.call.id, &attempt.call.tool, Executed::Yes, state);
     CallOutcome { usage: finished.usage, ..outcome }
 }

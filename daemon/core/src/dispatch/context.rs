@@ -13,7 +13,7 @@ use toolgate_sandbox::{
 use toolgate_state::clock::now_ms;
 
 use super::script::Script;
-use super::{Attempt, Dispatcher, events, rules_of};
+use super::{Attempt, Dispatcher, Recorded, events, rules_of};
 use crate::credentials::{CredentialRefusal, CredentialRequest, Credentials};
 use crate::messages::Mailbox;
 use crate::sessions::Session;
@@ -22,12 +22,13 @@ impl Dispatcher {
     pub(super) fn context(
         &self,
         admitted: &Admitted<Component>,
-        attempt: &Attempt<'_>,
+        attempt: &Recorded<'_>,
         deadline: Instant,
         workspace: Option<Workspace>,
         script: Option<&Arc<Script>>,
     ) -> CallContext {
-        let Attempt { session, call, entry, trace, exchanges, .. } = *attempt;
+        let Recorded { entry, exchanges, .. } = *attempt;
+        let Attempt { session, call, trace, .. } = **attempt;
         let trace = trace.filter(|_| admitted.access().tells_trace());
         CallContext {
             call_id: call.id.as_str().into(),

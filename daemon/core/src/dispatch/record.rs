@@ -18,7 +18,7 @@ use toolgate_audit::{
 use toolgate_sandbox::workspace::WorkspaceError;
 use toolgate_sandbox::{Component, FinishedCall, LogLevel};
 
-use super::{Charged, Origin};
+use super::{Attempt, Charged, Origin};
 use crate::call::{self, RequestedCall, usage_record};
 use crate::logging::{AsJson, CAUGHT, GUESTS};
 use crate::redact::{Secrets, redact, redact_effect, redact_unvalidated, secret_words};
@@ -40,13 +40,8 @@ pub(super) fn redacts_emails(rules: &Rules<Component>) -> bool {
 }
 
 /// The intent: the request, the verdict, and the rule that decided.
-pub(super) fn intent<'a>(
-    decision: Decision<'a>,
-    session: &'a Session,
-    call: &'a RequestedCall,
-    arguments_sha256: Sha256,
-    origin: &'a Origin,
-) -> CallIntent<'a> {
+pub(super) fn intent<'a>(decision: Decision<'a>, attempt: &Attempt<'a>) -> CallIntent<'a> {
+    let Attempt { session, call, arguments_sha256, origin, .. } = *attempt;
     let recorded = RecordedVerdict::of(decision.catalogue, decision.verdict);
     // An unknown tool declares no `redact` pointers, so its arguments are not recorded.
     let arguments = recorded.descriptor.and_then(|tool| {

@@ -14,22 +14,13 @@ use toolgate_audit as audit;
 use toolgate_audit::{AdminRecord, Row};
 
 use super::admit::AdmittedEntry;
-use super::{CallOptions, Dispatcher, Origin, record};
+use super::{Attempt, CallOptions, Dispatcher, Origin, record};
 use crate::call::{CallOutcome, RequestedCall};
 use crate::metrics::Phase;
 use crate::sessions::{Counted, RefusalKind, RefusedCall, RepeatedRefusals, RunningCall, Session};
 
 /// Longest id and name of a call that is not opened, in a record.
 const SHOWN_CHARS: usize = 200;
-
-/// A call that may be refused.
-#[derive(Clone, Copy)]
-pub(super) struct RefusedAttempt<'a> {
-    pub session: &'a Arc<Session>,
-    pub call: &'a RequestedCall,
-    pub sha256: audit::Sha256,
-    pub origin: &'a Origin,
-}
 
 /// Whether a recorded call was given up before its decision.
 pub(super) fn is_given_up(row: &Row) -> bool {
@@ -40,13 +31,12 @@ impl Dispatcher {
     /// Records a call that was given up before its decision. Returns the error for the caller.
     pub(super) async fn record_given_up(
         &self,
-        attempt: &RefusedAttempt<'_>,
+        attempt: &Attempt<'_>,
         error: CallError,
         options: &CallOptions,
-        arrived: Instant,
     ) -> CallError {
-        let RefusedAttempt { session, call, sha256, origin } = *attempt;
-        self.measure(Phase::Queue, arrived, arrived.elapsed(), options.trace.as_ref());
+        let Attempt { session, call, arrived, .. } = *attempt;
+        self.measure(Phase::Queue, arrived, arrived.elapsed(), attempt.trace);
         let snapshot = self.0.registry.snapshot();
         let rules = options.rules(&snapshot, session);
         let tool = rules.catalogue.find(&call.tool).map(|tool| tool.id().clone());
@@ -65,7 +55,7 @@ impl Dispatcher {
             revision: snapshot.revision,
             redacts_emails: record::redacts_emails(&rules),
         };
-        let recorded = match self.0.audit.open(record::intent(decision, session, call, sha256, origin)) {
+        let recorded = match self.0.audit.open(record::intent(decision, attempt)) {
             Ok(entry) => self.0.audit.close(entry, record::outcome(&outcome)).await,
             Err(error) => Err(error),
         };
@@ -75,22 +65,21 @@ impl Dispatcher {
     /// The outcome of a refused call that was counted instead of recorded. A call that waited for approval is recorded.
     pub(super) fn counted_refusal(
         &self,
-        attempt: &RefusedAttempt<'_>,
+        attempt: &Attempt<'_>,
         running: &RunningCall,
         admitted: &AdmittedEntry,
-        arrived: Instant,
     ) -> Option<CallOutcome> {
         let Verdict::Refused(refusal) = &admitted.verdict else { return None };
         if running.waited_for.is_some() || !self.is_counted(attempt, refusal, admitted.revision) {
             return None;
         }
         let outcome = CallOutcome::of_refusal(attempt.call, refusal.clone());
-        Some(CallOutcome { duration: arrived.elapsed(), ..outcome })
+        Some(CallOutcome { duration: attempt.arrived.elapsed(), ..outcome })
     }
 
     /// Counts a refusal instead of recording it, where the session has had many equal ones.
-    fn is_counted(&self, attempt: &RefusedAttempt<'_>, refusal: &Refusal, revision: u64) -> bool {
-        let RefusedAttempt { session, call, sha256, origin } = *attempt;
+    fn is_counted(&self, attempt: &Attempt<'_>, refusal: &Refusal, revision: u64) -> bool {
+        let Attempt { session, call, arguments_sha256, origin, .. } = *attempt;
         // The counts are recorded before the end, and only where the log takes them.
         if self.0.detached.shutdown().is_cancelled() || self.0.audit.takes_calls().is_err() {
             return false;
@@ -104,7 +93,7 @@ impl Dispatcher {
         };
         let refused = || RefusedCall {
             call: call.id.clone(),
-            arguments_sha256: sha256,
+            arguments_sha256,
             tool: refusal.tool.clone(),
             policy_revision: revision,
         };
