@@ -124,9 +124,13 @@ fn initialize(client: &Client) -> String {
 }
 
 fn initialize_with(client: &Client, capabilities: &Value) -> String {
+    initialize_revision(client, "2025-11-25", capabilities)
+}
+
+fn initialize_revision(client: &Client, revision: &str, capabilities: &Value) -> String {
     let headers = [("Content-Type", "application/json"), ("Accept", "application/json, text/event-stream")];
     let initialize = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
-        "protocolVersion": "2025-11-25", "capabilities": capabilities, "clientInfo": {"name": "test", "version": "1"},
+        "protocolVersion": revision, "capabilities": capabilities, "clientInfo": {"name": "test", "version": "1"},
     }});
     let begun = client.send("POST", "/mcp", &headers, initialize.to_string().as_bytes()).expect(200);
     begun.header("mcp-session-id").expect("a session").to_owned()
@@ -224,6 +228,96 @@ fn m2_a_call_waits_for_an_approval_and_runs_once() {
     assert_eq!(answer["result"]["structuredContent"]["bytes"], 5, "{answer}");
 }
 
+/// A daemon whose agent waits for a person before each write, and the token of the person.
+fn supervised() -> (Server, Client) {
+    let server = Server::start(&json!({"enabled": ["files/*"], "autonomy": "supervised"}));
+    let owner = server.operator.with_new_token(&json!({"role": "owner", "organization": "acme"}));
+    (server, owner)
+}
+
+/// Waits for the only pending approval. Returns its path.
+fn pending_approval(approver: &Client) -> String {
+    wait::until("the approval", || {
+        let list = approver.get("/v1/approvals?state=pending").expect(200).json();
+        let items = list["items"].as_array().expect("approvals");
+        assert!(items.len() < 2, "a call that waits asks once: {items:?}");
+        items.first().and_then(|item| item["id"].as_str()).map(|id| format!("/v1/approvals/{id}"))
+    })
+}
+
+fn write_call(path: &str) -> Value {
+    json!({"name": "call_files_write", "arguments": {"path": path, "content": "hello"}})
+}
+
+/// Sends a call in a session of revision 2025-11-25. Returns the text of its response.
+fn call_within(client: &Client, session: &str, params: &Value) -> String {
+    let call = json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params}).to_string();
+    client.send("POST", "/mcp", &session_headers(session), call.as_bytes()).expect(200).text()
+}
+
+/// G11: a waiting call is posted again only when it is decided, so it neither fills the log nor asks again for what was denied.
+#[test]
+fn g11_a_denial_reaches_a_waiting_client_of_each_revision_and_a_wait_records_nothing() {
+    const ROUNDS: usize = 8;
+    let (server, owner) = supervised();
+    let session = initialize(&server.agent);
+    for round in 0..2 * ROUNDS {
+        let write = write_call(&format!("{round}.txt"));
+        let answer = std::thread::scope(|threads| {
+            let calling = threads.spawn(|| match round % 2 {
+                0 => call(&server.agent, "call_files_write", write["arguments"].clone()).to_string(),
+                _ => call_within(&server.agent, &session, &write),
+            });
+            owner.post(&pending_approval(&owner), &json!({"decision": "deny"})).expect(200);
+            calling.join().expect("an answer")
+        });
+        assert!(answer.contains("a person denied this call"), "{round}: {answer}");
+    }
+    // One record that it waits, and one of its end.
+    let records = server.operator.audit("kind=call&limit=100").len();
+    assert!(records <= 2 * 2 * ROUNDS, "{records} records of {} calls", 2 * ROUNDS);
+}
+
+/// G11: the approval of a client that gave up can still be given, and the call that it makes again runs.
+#[test]
+fn g11_a_client_that_gives_up_finds_its_call_again() {
+    let (server, owner) = supervised();
+    let session = initialize(&server.agent);
+    let write = write_call("notes.txt");
+    let waiting = json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": write}).to_string();
+    let waiting = server.agent.start("POST", "/mcp", &session_headers(&session), waiting.as_bytes());
+    let approval = pending_approval(&owner);
+    let cancel = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}});
+    server.agent.send("POST", "/mcp", &session_headers(&session), cancel.to_string().as_bytes()).expect(202);
+    waiting.hang_up();
+    assert_eq!(pending_approval(&owner), approval);
+    owner.post(&approval, &json!({"decision": "approve"})).expect(200);
+    let answer = call_within(&server.agent, &session, &write);
+    assert!(answer.contains("\"bytes\":5"), "{answer}");
+}
+
+/// The address says how long a call waits, since no framework lets its user set `_meta`.
+#[test]
+fn g11_a_client_says_in_its_address_how_long_a_call_waits() {
+    let (server, owner) = supervised();
+    let headers = [
+        ("Content-Type", "application/json"),
+        ("Accept", "application/json, text/event-stream"),
+        ("MCP-Protocol-Version", "2026-07-28"),
+        ("Mcp-Method", "tools/call"),
+        ("Mcp-Name", "call_files_write"),
+    ];
+    let mut params = write_call("notes.txt");
+    params["_meta"] = meta();
+    let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}).to_string();
+    let send = || server.agent.send("POST", "/mcp?wait_ms=0", &headers, body.as_bytes()).expect(200).json();
+    let answer = send();
+    assert!(answer["result"]["isError"] == true && answer.to_string().contains("approval"), "{answer}");
+    owner.post(&pending_approval(&owner), &json!({"decision": "approve"})).expect(200);
+    let answer = send();
+    assert_eq!(answer["result"]["structuredContent"]["bytes"], 5, "{answer}");
+}
+
 /// Sends a request of a client that takes tasks.
 fn send_with_tasks(client: &Client, method: &str, mut params: Value) -> Value {
     let capabilities = json!({"extensions": {"io.modelcontextprotocol/tasks": {}}});
@@ -317,11 +411,12 @@ fn m2_hostile_requests_are_refused_and_the_next_is_served() {
     }
     let reply = send(&server.agent, "tools/list", json!({}), &[("MCP-Protocol-Version", "1999-01-01")]);
     assert!(reply.status == 400 && reply.text().contains("2026-07-28"), "{}", reply.text());
-    for body in ["{", "[]", "\"x\"", "{\"jsonrpc\":\"2.0\"}"] {
+    for (body, code) in [("{", -32700), ("[]", -32600), ("\"x\"", -32600), ("{\"jsonrpc\":\"2.0\"}", -32600)]
+    {
         let headers =
             [("Content-Type", "application/json"), ("Accept", "application/json, text/event-stream")];
-        let reply = server.agent.send("POST", "/mcp", &headers, body.as_bytes());
-        assert!((400..500).contains(&reply.status), "{body}: {} {}", reply.status, reply.text());
+        let reply = server.agent.send("POST", "/mcp", &headers, body.as_bytes()).expect(400);
+        assert_eq!(reply.json()["error"]["code"], code, "{body}");
     }
     let reply = server.agent.send(
         "POST",
@@ -348,8 +443,87 @@ fn m2_a_session_of_an_older_revision_works_for_its_own_token_alone() {
     let other = json!({"role": "agent", "organization": "acme", "agents": ["bot"]});
     let other = server.operator.with_new_token(&other);
     within(&other).expect(404);
-    server.agent.send("DELETE", "/mcp", &[("Mcp-Session-Id", &id)], b"").expect(202);
+    server.agent.send("DELETE", "/mcp", &[("Mcp-Session-Id", &id)], b"").expect(204);
     within(&server.agent).expect(404);
+}
+
+/// Clients name one type, a wildcard or none, and get what they take. Those of older revisions get no event without data.
+#[test]
+fn m2_each_header_accept_of_real_clients_is_served() {
+    let server = Server::start(&json!({"enabled": ["arithmetic/*"]}));
+    let arguments = json!({"name": "call_arithmetic_evaluate", "arguments": {"expression": "6*7"}});
+    let older = initialize_revision(&server.agent, "2025-06-18", &json!({}));
+    for (accept, is_json) in [
+        (Some("application/json"), Some(true)),
+        (Some("text/event-stream"), Some(false)),
+        (Some("*/*"), None),
+        (Some("application/*"), Some(true)),
+        (None, None),
+    ] {
+        let mut newer = vec![
+            ("Content-Type", "application/json"),
+            ("MCP-Protocol-Version", "2026-07-28"),
+            ("Mcp-Method", "tools/call"),
+            ("Mcp-Name", "call_arithmetic_evaluate"),
+        ];
+        let mut within = vec![
+            ("Content-Type", "application/json"),
+            ("MCP-Protocol-Version", "2025-06-18"),
+            ("Mcp-Session-Id", &*older),
+        ];
+        for headers in [&mut newer, &mut within] {
+            headers.extend(accept.map(|accept| ("Accept", accept)));
+        }
+        for (headers, own) in [(newer, meta()), (within, json!({}))] {
+            let mut params = arguments.clone();
+            params["_meta"] = own;
+            let call =
+                json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params}).to_string();
+            let reply = server.agent.send("POST", "/mcp", &headers, call.as_bytes()).expect(200);
+            let is_sent_as_json = reply.header("content-type") == Some("application/json");
+            assert!(is_json.is_none_or(|is_json| is_json == is_sent_as_json), "{accept:?}");
+            let text = reply.text();
+            let answer = match is_sent_as_json {
+                true => text.as_str(),
+                false => text
+                    .split("data:")
+                    .nth(1)
+                    .and_then(|data| data.split('\n').next())
+                    .expect("the first event"),
+            };
+            let answer: Value = serde_json::from_str(answer).expect("JSON");
+            assert_eq!(
+                (&answer["id"], &answer["result"]["structuredContent"]["decimal"]),
+                (&json!(7), &json!("42"))
+            );
+        }
+    }
+}
+
+/// A client attaches the id of its last session to `initialize`, also after a restart.
+#[test]
+fn m2_a_session_begins_whatever_session_the_client_had() {
+    let server = Server::start(&json!({"enabled": ["arithmetic/*"]}));
+    let initialize = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+        "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"},
+    }});
+    let mut headers = session_headers("gone").to_vec();
+    headers.truncate(3);
+    let begun = server.agent.send("POST", "/mcp", &headers, initialize.to_string().as_bytes()).expect(200);
+    let id = begun.header("mcp-session-id").expect("a session").to_owned();
+    list_within(&server.agent, &id).expect(200);
+    list_within(&server.agent, "gone").expect(404);
+    // PHP writes an empty object as a list, and models write arguments as a text.
+    for (method, params) in [
+        ("tools/list", json!([])),
+        ("tools/list", json!({"cursor": ""})),
+        ("tools/call", json!({"name": "call_arithmetic_evaluate", "arguments": "{\"expression\":\"6*7\"}"})),
+    ] {
+        let message = json!({"jsonrpc": "2.0", "id": 7, "method": method, "params": params}).to_string();
+        let reply = server.agent.send("POST", "/mcp", &session_headers(&id), message.as_bytes()).expect(200);
+        let text = reply.text();
+        assert!(text.contains("\"result\"") && !text.contains("\"isError\":true"), "{method}: {text}");
+    }
 }
 
 #[test]
@@ -377,6 +551,8 @@ fn m2_the_token_decides_the_agent() {
     server.operator.make_agent("rival/bot", &json!({"enabled": "*"}));
     let rival = server.operator.with_new_token(&rival);
     path(&rival, "?agent=acme/bot").expect_refusal(404, "NOT_FOUND");
+    path(&orchestrator, "?agent=bot&user=u-17").expect(200);
+    path(&server.agent, "?user=u-17").expect_refusal(403, "FORBIDDEN");
     server.agent.post("/v1/sessions", &json!({"agent": "acme/bot"})).expect_refusal(403, "FORBIDDEN");
 }
 
@@ -529,6 +705,91 @@ fn r6_a_cancelled_request_and_a_closed_stream_stop_their_calls() {
     wait_for("running", 1);
     waiting.hang_up();
     wait_for("cancelled", 2);
+}
+
+/// R3: files outlive a restart and a new connection. A conversation of another name has none of them.
+#[test]
+fn m2_a_client_that_comes_back_finds_its_files() {
+    let server = Server::start(&json!({"enabled": ["files/*"], "autonomy": "autonomous"}));
+    let path = |query: &str| format!("/mcp{query}");
+    let connect = |server: &Server, query: &str| {
+        let headers =
+            [("Content-Type", "application/json"), ("Accept", "application/json, text/event-stream")];
+        let begin = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+            "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"},
+        }});
+        let begun =
+            server.agent.send("POST", &path(query), &headers, begin.to_string().as_bytes()).expect(200);
+        begun.header("mcp-session-id").expect("a session").to_owned()
+    };
+    let within = |server: &Server, query: &str, session: &str, tool: &str, arguments: Value| {
+        let call = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": tool, "arguments": arguments}});
+        let headers = session_headers(session);
+        server.agent.send("POST", &path(query), &headers, call.to_string().as_bytes()).expect(200).text()
+    };
+    let write = |text: &str| json!({"path": "notes.txt", "content": text});
+    let read = json!({"path": "notes.txt"});
+    let query = "?conversation=c-42";
+    let session = connect(&server, query);
+    within(&server, query, &session, "call_files_write", write("of c-42"));
+    server.agent.send("DELETE", &path(query), &[("Mcp-Session-Id", &session)], b"").expect(204);
+    call(&server.agent, "call_files_write", write("shared"));
+
+    let daemon = server.daemon.crash_and_restart();
+    let agent = Client::new(daemon.address, server.agent.token.as_deref());
+    let server = Server { operator: daemon.operator(), agent, daemon };
+    let session = connect(&server, query);
+    assert!(within(&server, query, &session, "call_files_read", read.clone()).contains("of c-42"));
+    let other = connect(&server, "?conversation=c-43");
+    let unknown = within(&server, "?conversation=c-43", &other, "call_files_read", read.clone());
+    assert!(unknown.contains("there is no `notes.txt`"), "{unknown}");
+    let shared = call(&server.agent, "call_files_read", read);
+    assert!(shared.to_string().contains("shared"), "{shared}");
+    // One session for each conversation that made a call, before and after the restart.
+    let sessions = server.operator.get("/v1/sessions?state=open").expect(200).json();
+    assert_eq!(sessions["items"].as_array().map(Vec::len), Some(3), "{sessions}");
+}
+
+/// R6: a graceful stop waits for calls over MCP as for those over HTTP, ends subscriptions, and lets no call wait for a person.
+#[test]
+fn r6_a_stop_waits_for_running_calls_of_each_revision() {
+    let document = json!({"enabled": ["hostile/*", "files/*"], "require_approval_for": ["files/*"], "autonomy": "autonomous"});
+    let mut server = Server::start_with("drain_seconds = 600", &document);
+    server.operator.load("hostile", guests::HOSTILE);
+    let session = initialize(&server.agent);
+    let request = |id: u64, params: &Value| {
+        json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}).to_string()
+    };
+    let headers = session_headers(&session);
+    let rest = |meta: Value| json!({"name": "call_hostile_rest", "arguments": {"ms": 5_000}, "_meta": meta});
+    let newer = [
+        ("Content-Type", "application/json"),
+        ("Accept", "application/json, text/event-stream"),
+        ("MCP-Protocol-Version", "2026-07-28"),
+        ("Mcp-Method", "tools/call"),
+        ("Mcp-Name", "call_hostile_rest"),
+    ];
+    let running = [
+        server.agent.start("POST", "/mcp", &headers, request(7, &rest(json!({}))).as_bytes()),
+        server.agent.start("POST", "/mcp", &newer, request(7, &rest(meta())).as_bytes()),
+    ];
+    let waiting =
+        server.agent.start("POST", "/mcp", &headers, request(8, &write_call("notes.txt")).as_bytes());
+    let listening = listen(&server.agent);
+    wait::until_true("two running calls and one that waits", || {
+        let calls = server.operator.audit("kind=call&limit=10");
+        let count = |status: &str| calls.iter().filter(|call| call["status"] == status).count();
+        count("running") == 2 && count("approval_required") == 1
+    });
+    server.daemon.terminate();
+    for call in running {
+        let text = call.reply().expect(200).text();
+        assert!(text.contains("5000") && !text.contains("\"isError\":true"), "{text}");
+    }
+    let text = waiting.reply().expect(200).text();
+    assert!(text.contains("approval"), "{text}");
+    listening.all().expect("the end of the stream");
+    assert!(server.daemon.wait_for_exit().success());
 }
 
 #[test]

@@ -2,16 +2,17 @@
 //! message, which is sent to `/mcp` of a daemon; its answers are lines on standard output.
 //!
 //! The bridge knows three things of the protocol: the header fields that repeat what the message says, the session of
-//! revisions before 2026-07-28, and that closing a request cancels it in the newer ones.
+//! revisions before 2026-07-28, which it begins again where the daemon has forgotten it, and that closing a request cancels it in
+//! the newer ones.
 
 use std::collections::HashMap;
 use std::io::{BufRead, Write};
 use std::sync::Arc;
 
 use clap::Args;
-use hyper::Response;
 use hyper::body::Incoming;
 use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderName};
+use hyper::{Response, StatusCode};
 use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -56,21 +57,32 @@ pub struct McpOptions {
     /// List three tools that find, describe and call the others
     #[arg(long)]
     pub search: bool,
+    /// The conversation, whose requests share one session and its files
+    #[arg(long, value_name = "ID")]
+    pub conversation: Option<String>,
 }
 
 impl McpOptions {
     fn path(&self) -> String {
         format!(
             "/mcp{}",
-            query(&[("agent", self.agent.as_deref()), ("tools", self.search.then_some("search"))])
+            query(&[
+                ("agent", self.agent.as_deref()),
+                ("tools", self.search.then_some("search")),
+                ("conversation", self.conversation.as_deref())
+            ])
         )
     }
 }
 
 /// Passes messages on until standard input ends, and then waits for the answers.
 pub async fn run(options: &McpOptions, client: &Client) -> Result {
-    let bridge =
-        Bridge(Arc::new(Shared { client: client.clone(), path: options.path(), state: Mutex::default() }));
+    let bridge = Bridge(Arc::new(Shared {
+        client: client.clone(),
+        path: options.path(),
+        state: Mutex::default(),
+        connecting: tokio::sync::Mutex::default(),
+    }));
     let (sender, mut lines) = mpsc::channel::<String>(64);
     // Standard input has no asynchronous form that a closed pipe ends.
     std::thread::spawn(move || {
@@ -105,12 +117,16 @@ struct Shared {
     client: Client,
     path: String,
     state: Mutex<State>,
+    /// Held while a session is begun again, so that each request of the lost one finds the new one.
+    connecting: tokio::sync::Mutex<()>,
 }
 
 #[derive(Default)]
 struct State {
     session: Option<String>,
     version: Option<String>,
+    /// The client's `initialize`.
+    initialize: Option<String>,
     /// Streams of notifications.
     listening: Vec<AbortHandle>,
     /// Requests of the newer revisions without an answer, by their ids.
@@ -144,6 +160,9 @@ impl Bridge {
             let open = self.0.state.lock().open.remove(&message.params["requestId"].to_string());
             open.iter().for_each(AbortHandle::abort);
             return;
+        }
+        if method == "initialize" {
+            self.0.state.lock().initialize = Some(line.clone());
         }
         let listens = method == "subscriptions/listen";
         let is_request = message.id.is_some() && !method.is_empty();
@@ -195,12 +214,13 @@ impl Bridge {
         headers: Vec<(HeaderName, String)>,
     ) -> Result<bool, ClientError> {
         let session = self.0.state.lock().session.clone();
-        let request = self.0.client.post(&self.0.path).json_text(line);
-        let request = request.header(ACCEPT, "application/json, text/event-stream");
-        let request =
-            headers.iter().fold(request, |request, (name, value)| request.header(name.clone(), value));
-        let request = session.iter().fold(request, |request, id| request.header(SESSION, id));
-        let response = request.response().await?;
+        let mut response = self.request(&line, &headers, session.as_deref()).await?;
+        if response.status() == StatusCode::NOT_FOUND
+            && let Some(lost) = session
+        {
+            let session = self.connect_again(&lost).await?;
+            response = self.request(&line, &headers, session.as_deref()).await?;
+        }
         let is_new = self.begin_session(&response);
         let kind =
             response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
@@ -219,6 +239,42 @@ impl Bridge {
             self.listen();
         }
         Ok(is_answered)
+    }
+
+    async fn request(
+        &self,
+        line: &str,
+        headers: &[(HeaderName, String)],
+        session: Option<&str>,
+    ) -> Result<Response<Incoming>, ClientError> {
+        let request = self.0.client.post(&self.0.path).json_text(line.to_owned());
+        let request = request.header(ACCEPT, "application/json, text/event-stream");
+        let request =
+            headers.iter().fold(request, |request, (name, value)| request.header(name.clone(), value));
+        session.iter().fold(request, |request, id| request.header(SESSION, id)).response().await
+    }
+
+    /// Begins a session in the place of one that the daemon does not know any more, since it was restarted. Returns its id.
+    async fn connect_again(&self, lost: &str) -> Result<Option<String>, ClientError> {
+        let _connecting = self.0.connecting.lock().await;
+        let (known, initialize, version) = {
+            let state = self.0.state.lock();
+            (state.session.clone(), state.initialize.clone(), state.version.clone())
+        };
+        let Some(initialize) = initialize.filter(|_| known.as_deref() == Some(lost)) else {
+            return Ok(known);
+        };
+        let response = self.request(&initialize, &[], None).await?;
+        if self.begin_session(&response) {
+            // The client knows the answer.
+            super::client::body_of(response).await?;
+            let session = self.0.state.lock().session.clone();
+            let headers: Vec<_> = version.map(|version| (VERSION, version)).into_iter().collect();
+            let begun = json!({"jsonrpc": "2.0", "method": "notifications/initialized"}).to_string();
+            self.request(&begun, &headers, session.as_deref()).await?;
+            self.listen();
+        }
+        Ok(self.0.state.lock().session.clone())
     }
 
     /// Remembers the session of an older revision. Returns whether it is a new one.

@@ -86,35 +86,52 @@ impl Approvals {
         now_ms: u64,
     ) -> Result<ApprovalLookup, CallError> {
         let binding = unapproved.binding();
-        let tool = binding.tool.to_string();
-        let known = self.store.approvals_for(&session.setup.id, &tool, call).await?;
+        let asked = self.row(session, call, asked_by, unapproved, &binding, now_ms);
+        // A decision between the two steps is found by the second round.
+        for _ in 0..2 {
+            if let Some(decided) = self.find_decided(&asked, unapproved, now_ms).await? {
+                return Ok(decided);
+            }
+            let (row, expired) = self.store.ask_for_approval(&asked).await?;
+            if row.state == ApprovalState::Pending {
+                return Ok(ApprovalLookup::Pending(Box::new(row), expired));
+            }
+        }
+        Ok(ApprovalLookup::Refused(void()))
+    }
+
+    /// Consumes a use of an approval that covers the call, or finds that its own approval lets it run no more.
+    async fn find_decided(
+        &self,
+        asked: &ApprovalRow,
+        unapproved: &Unapproved<Component>,
+        now_ms: u64,
+    ) -> Result<Option<ApprovalLookup>, CallError> {
+        let known = self.store.approvals_for(&asked.session, &asked.tool, &asked.call).await?;
         for row in known.iter().filter(|row| row.state == ApprovalState::Approved && row.expires_ms > now_ms)
         {
             let approval = read(row)?;
             if unapproved.is_covered_by(&approval)
                 && let Some(left) = self.store.use_approval(&row.id, now_ms).await?
             {
-                return Ok(ApprovalLookup::Used(Box::new(Use {
+                return Ok(Some(ApprovalLookup::Used(Box::new(Use {
                     id: row.id.clone(),
                     approval,
                     is_last: left == 0,
                     instead: row.arguments_instead.as_deref().map(Arc::from),
-                })));
+                }))));
             }
         }
-        if let Some(own) = known.iter().rev().find(|row| row.call == call) {
-            if let Some(error) = refusal(own, now_ms) {
-                return Ok(ApprovalLookup::Refused(error));
-            }
-            // An approval that another call of the same kind used up is asked for again.
-            if own.state != ApprovalState::Used && own.binding != hash(&binding) {
-                self.store.end_approval(&own.id, ApprovalState::Void).await?;
-                return Ok(ApprovalLookup::Void(own.id.clone()));
-            }
+        let Some(own) = known.iter().rev().find(|row| row.call == asked.call) else { return Ok(None) };
+        if let Some(error) = refusal(own, now_ms) {
+            return Ok(Some(ApprovalLookup::Refused(error)));
         }
-        let asked = self.row(session, call, asked_by, unapproved, &binding, now_ms);
-        let (row, expired) = self.store.ask_for_approval(&asked).await?;
-        Ok(ApprovalLookup::Pending(Box::new(row), expired))
+        // An approval that another call of the same kind used up is asked for again.
+        if own.state != ApprovalState::Used && own.binding != asked.binding {
+            self.store.end_approval(&own.id, ApprovalState::Void).await?;
+            return Ok(Some(ApprovalLookup::Void(own.id.clone())));
+        }
+        Ok(None)
     }
 
     /// The status of an approval. An approval that is no longer stored expired long ago.

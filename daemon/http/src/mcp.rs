@@ -9,13 +9,14 @@ mod clients;
 mod handler;
 mod lists;
 mod tasks;
+mod wire;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::{Extension, Request, State};
-use axum::http::Method;
+use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures_util::future::Either;
@@ -61,8 +62,8 @@ pub(crate) struct Mcp {
 }
 
 impl Mcp {
-    /// The server; it ends its streams when `stop` is cancelled.
-    fn new(config: &Config, stop: CancellationToken) -> Self {
+    /// The server; it stops its calls when `shutdown` is cancelled.
+    fn new(config: &Config, shutdown: CancellationToken) -> Self {
         let sessions = Arc::new(session_manager(config));
         let body_bytes = usize::try_from(config.http.body_bytes).unwrap_or(usize::MAX);
         // `service.rs` has checked host and origin.
@@ -70,8 +71,10 @@ impl Mcp {
             .disable_allowed_hosts()
             .disable_allowed_origins()
             .with_json_response(true)
+            // Only the response to a call is worth resuming.
+            .with_sse_retry(None)
             .with_max_request_body_bytes(body_bytes)
-            .with_cancellation_token(stop);
+            .with_cancellation_token(shutdown);
         let service = StreamableHttpService::new(|| Ok(Handler), Arc::clone(&sessions), settings);
         Self { service, clients: Arc::new(Clients::new(sessions)) }
     }
@@ -88,7 +91,7 @@ fn session_manager(config: &Config) -> LocalSessionManager {
 
 /// The routes of the endpoint, with the server that they share.
 pub(super) fn routes(app: &App) -> UtoipaMethodRouter<App> {
-    let mcp = Mcp::new(app.settings(), app.0.stop.clone());
+    let mcp = Mcp::new(app.settings(), app.services().detached.shutdown().clone());
     let (schemas, paths, methods) = routes!(post, session);
     (schemas, paths, methods.layer(Extension(mcp)))
 }
@@ -104,10 +107,21 @@ pub(crate) struct McpQuery {
     /// The channel of the session.
     #[param(required = false, value_type = String)]
     channel: Option<String>,
+    /// The user that the call is made for, which only a program with a token of role `orchestrator` can say: the call is recorded for
+    /// this user, and uses their credentials.
+    #[param(required = false, value_type = String)]
+    user: Option<String>,
+    /// The conversation. All requests of it share one session and its files, also when the client connects again.
+    #[param(required = false, value_type = String)]
+    conversation: Option<String>,
     /// `search` lists three tools that find, describe and call the others, and those that the organization always shows.
     /// `code` lists the tool that runs scripts, whose description has the signatures of the others.
     #[param(required = false, inline)]
     tools: Option<ToolsShown>,
+    /// How long the response to a call waits for a person, in milliseconds: 50,000 unless given. Choose less than the timeout of
+    /// the client. `toolgate/wait-ms` in `_meta` of a call counts before it.
+    #[param(required = false, value_type = u64)]
+    wait_ms: Option<u64>,
 }
 
 /// The tools that a list shows.
@@ -145,12 +159,22 @@ pub(crate) async fn post(
     let (mut parts, body) = request.into_parts();
     let limit_bytes = app.settings().http.body_bytes;
     let body = body::read(&app, caller.organization.as_ref(), body, limit_bytes).await?;
-    let bytes = body.bytes().clone();
-    parts.extensions.insert(AmbiguousArguments(ambiguous_arguments(&bytes)));
-    let response = answer(&app, &mcp, caller, query, Request::from_parts(parts, Body::from(bytes))).await;
+    let accepted = wire::accepted(&parts.headers);
+    let message = match wire::name_both(&mut parts.headers, accepted).and_then(|()| wire::read(body.bytes()))
+    {
+        Ok(message) => message,
+        Err(refusal) => return Ok(*refusal),
+    };
+    if message.begins.is_some() {
+        // A client may attach the id of the session that it had.
+        parts.headers.remove(SESSION_ID);
+    }
+    parts.extensions.insert(AmbiguousArguments(ambiguous_arguments(&message.bytes)));
+    let request = Request::from_parts(parts, Body::from(message.bytes));
+    let response = answer(&app, &mcp, caller, query, request, message.begins.as_deref()).await;
     // The body counts until the response begins.
     drop(body);
-    response
+    Ok(wire::fit(response?, &message.id, accepted).await)
 }
 
 /// The arguments of a call as they were sent, if two parsers can read them in two ways; an extension of the request. Where a
@@ -191,7 +215,7 @@ fn ambiguous_arguments(message: &[u8]) -> Option<Arc<str>> {
     method(get, delete), path = "/mcp", tag = "mcp", operation_id = "mcp_session", params(McpQuery),
     responses(
         (status = 200, description = "The notifications.", content((String = "text/event-stream"))),
-        (status = 202, description = "The session has ended."),
+        (status = 204, description = "The session has ended."),
     ),
 )]
 pub(crate) async fn session(
@@ -201,7 +225,7 @@ pub(crate) async fn session(
     Query(query): Query<McpQuery>,
     request: Request,
 ) -> Result<Response, Problem> {
-    answer(&app, &mcp, caller, query, request).await
+    answer(&app, &mcp, caller, query, request, None).await
 }
 
 async fn answer(
@@ -210,10 +234,15 @@ async fn answer(
     caller: Arc<Caller>,
     query: McpQuery,
     mut request: Request,
+    begins: Option<&str>,
 ) -> Result<Response, Problem> {
-    // A stream of notifications ends with its token. A call that began with a valid token may end, unless it is revoked.
+    // A stream of notifications ends with its token, and when the daemon stops. A call that began before may end, unless its
+    // token is revoked.
     let end = match request.method() {
-        &Method::GET => Either::Left(caller.wait_for_end()),
+        &Method::GET => {
+            let (stop, caller_end) = (app.0.stop.clone(), caller.wait_for_end());
+            Either::Left(async move { stop.run_until_cancelled(caller_end).await.unwrap_or_default() })
+        }
         _ => Either::Right(caller.revoked.clone().cancelled_owned()),
     };
     let mut client = client_of(app, mcp, caller, query)?;
@@ -225,19 +254,28 @@ async fn answer(
         client.mcp_session = id.into();
     }
     let ends = request.method() == Method::DELETE;
+    let resumes = match begins {
+        Some(version) => wire::resumes(version),
+        None => client.mcp_session.is_empty() || mcp.clients.resumes(&client.mcp_session),
+    };
     request.extensions_mut().insert(client.clone());
-    let response = mcp.service.handle(request).await;
+    let mut response = mcp.service.handle(request).await;
     if ends && response.status().is_success() {
         mcp.clients.end(&client).await?;
+        // Clients take 202, which `rmcp` answers, for a failure.
+        *response.status_mut() = StatusCode::NO_CONTENT;
     }
     if let Some(id) = response.headers().get(SESSION_ID).and_then(|id| id.to_str().ok()) {
-        mcp.clients.bind(id, &client).await;
+        mcp.clients.bind(id, &client, resumes).await;
     }
     Ok(response
         .map(|body| {
             let chunks = body.into_data_stream().map_err(|never| match never {});
-            let chunks = chunks.take_until(end);
-            Body::from_stream(chunks.map(|chunk: Result<Bytes, std::io::Error>| chunk))
+            let chunks = chunks.take_until(end).filter(move |chunk: &Result<Bytes, std::io::Error>| {
+                let is_primer = !resumes && chunk.as_ref().is_ok_and(|chunk| wire::is_primer(chunk));
+                std::future::ready(!is_primer)
+            });
+            Body::from_stream(chunks)
         })
         .into_response())
 }
@@ -265,6 +303,10 @@ fn client_of(app: &App, mcp: &Mcp, caller: Arc<Caller>, query: McpQuery) -> Resu
         .or_else(|| caller.organization.clone())
         .ok_or_else(|| wrong("the address names no organization", "add `?agent=ORGANIZATION/NAME`"))?;
     caller.may_use_tools(&organization, &agent)?;
+    let user = label("user", query.user)?;
+    if user.is_some() {
+        caller.may_orchestrate(&organization, &agent)?;
+    }
     Ok(Client {
         app: app.clone(),
         clients: Arc::clone(&mcp.clients),
@@ -272,7 +314,10 @@ fn client_of(app: &App, mcp: &Mcp, caller: Arc<Caller>, query: McpQuery) -> Resu
         organization,
         agent,
         channel: label("channel", query.channel)?,
+        user,
+        conversation: label("conversation", query.conversation)?,
         shown: query.tools.unwrap_or(ToolsShown::All),
+        wait_ms: query.wait_ms,
         mcp_session: "".into(),
     })
 }

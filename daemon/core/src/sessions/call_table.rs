@@ -11,8 +11,8 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
-use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
+use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::answers::SessionAnswers;
@@ -84,6 +84,8 @@ struct Shared {
     stored: Option<Arc<SessionAnswers>>,
     /// Notified when a call ends or is withdrawn.
     ended: Notify,
+    /// Changes when an approval that a call waits for is decided.
+    decisions: watch::Sender<()>,
 }
 
 #[derive(Debug)]
@@ -172,7 +174,12 @@ impl CallTable {
             organization,
             kept_ms,
         };
-        Self(Arc::new(Shared { table: Mutex::new(table), stored, ended: Notify::new() }))
+        Self(Arc::new(Shared {
+            table: Mutex::new(table),
+            stored,
+            ended: Notify::new(),
+            decisions: watch::Sender::new(()),
+        }))
     }
 
     /// Opens an id for a call of the tool `called`, whose arguments have this SHA-256.
@@ -242,6 +249,16 @@ impl CallTable {
     /// Resolves when a call ends or is withdrawn after this future was first polled or enabled.
     pub fn next_end(&self) -> Notified<'_> {
         self.0.ended.notified()
+    }
+
+    /// Changes when an approval that a call of the session waits for is decided.
+    pub fn decisions(&self) -> watch::Receiver<()> {
+        self.0.decisions.subscribe()
+    }
+
+    /// Wakes those that wait for a decision.
+    pub fn announce_decision(&self) {
+        self.0.decisions.send_replace(());
     }
 
     /// Opens a call for the result that its client posts. `fingerprint` identifies the result.

@@ -2,13 +2,14 @@
 
 use rmcp::ErrorData;
 use rmcp::model::{CallToolResult, ContentBlock as Content, MetaObject, Resource, ResourceContents};
-use serde_json::json;
+use serde_json::{Value, json};
 use toolgate_api::content::ContentBlock;
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_core::call::CallOutcome;
 use toolgate_core::dispatch::rules_of;
 use toolgate_core::sessions::Session;
 
+use super::lists;
 use crate::files;
 use crate::frame::{self, SharedLimit};
 use crate::state::App;
@@ -37,7 +38,7 @@ pub(super) async fn result(
         return Ok(CallToolResult::error(vec![Content::text(format!("{waiting}{approval}"))]));
     }
     let (mut content, mut limit) = (Vec::new(), SharedLimit::of_result());
-    if outcome.content.is_empty() || frame::has_own_text(outcome) {
+    if outcome.content.is_empty() || frame::has_own_text(outcome) && !is_among_blocks(outcome) {
         content.push(Content::text(limit.visible(&frame::outcome_content(outcome))));
     }
     for block in &outcome.content {
@@ -56,8 +57,25 @@ pub(super) async fn result(
         return Ok(CallToolResult::error(content));
     }
     let mut result = CallToolResult::success(content);
-    result.structured_content = outcome.output().and_then(|output| serde_json::from_str(output.get()).ok());
+    // Without an output there is no structure: `rmcp` would write a text `null` for older revisions.
+    let output = outcome.output().and_then(|output| serde_json::from_str(output.get()).ok());
+    result.structured_content = output.filter(|output: &Value| !output.is_null());
     Ok(result)
+}
+
+/// Whether a block says the same as the output: servers of MCP write a text, or a structure and its text.
+fn is_among_blocks(outcome: &CallOutcome) -> bool {
+    let output = outcome.output().and_then(|output| serde_json::from_str::<Value>(output.get()).ok());
+    let is_same = |output: &Value, text: &str| match output {
+        Value::String(output) => output == text,
+        output => serde_json::from_str::<Value>(text).is_ok_and(|text| text == *output),
+    };
+    output.is_some_and(|output| {
+        outcome
+            .content
+            .iter()
+            .any(|block| matches!(block, ContentBlock::Text { text } if is_same(&output, text)))
+    })
 }
 
 /// Whether lists show an output schema of the tool.
@@ -78,6 +96,18 @@ pub(super) fn failure(error: &CallError, text: String) -> CallToolResult {
 /// The same error for a tool that does not exist and for one that the agent may not call.
 pub(super) fn unknown_tool(name: &str) -> ErrorData {
     ErrorData::invalid_params(format!("Unknown tool: {}", frame::visible(name)), None)
+}
+
+/// The result of a search's tool for a name that is none of a tool.
+pub(super) fn not_found_by_search(name: &str) -> CallToolResult {
+    let named = frame::visible(name);
+    let text = match name {
+        "" => "`name` is missing".to_owned(),
+        _ => format!("there is no tool `{named}`"),
+    };
+    let hint =
+        format!("give the name of a tool as `name`, as `{}` returns it, and its `arguments`", lists::FIND);
+    CallToolResult::error(vec![Content::text(format!("{text}\n{hint}"))])
 }
 
 /// A file of the workspace: its text, which the client cannot read in another way, or a link to one that is no text or longer

@@ -49,11 +49,18 @@ pub(super) fn question(name: &str, outcome: &CallOutcome) -> Option<ElicitReques
 
 /// The answer of the user as the result of the call.
 pub(super) fn answer(result: ElicitResult) -> ClientResult {
-    let said = result.content.as_ref().and_then(|content| content["answer"].as_str());
+    let said = result.content.as_ref().and_then(|content| match &content["answer"] {
+        Value::String(said) => Some(said.clone()),
+        said @ (Value::Number(_) | Value::Bool(_)) => Some(said.to_string()),
+        _ => None,
+    });
     match (result.action, said) {
         (ElicitationAction::Accept, Some(said)) => {
             ClientResult::Output(json!({"answer": said}).to_string().into())
         }
+        (ElicitationAction::Accept, None) => ClientResult::Failed(
+            "The user answered, but the client sent no answer that can be read.".to_owned(),
+        ),
         (ElicitationAction::Cancel, _) => ClientResult::Failed("The user closed the question.".to_owned()),
         _ => ClientResult::Failed("The user did not want to answer.".to_owned()),
     }

@@ -1,8 +1,9 @@
 //! The clients of the MCP server, and the session in which each makes its calls.
 //!
 //! A client of revision 2026-07-28 has no session of its own, so all requests of one token for one agent share one. In older
-//! revisions each `initialize` begins a session, whose id works for the same token and agent alone. A session opens with the
-//! first call, so that a flood of `initialize` opens none.
+//! revisions each `initialize` begins a session, whose id works for the same token and agent alone. With a conversation in the
+//! address, all requests of it share one session in each revision. A session opens with the first call, so that a flood of
+//! `initialize` opens none, and a client that comes back after a restart goes on with it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -38,6 +39,9 @@ const CALLS_PER_SESSION: u64 = 30_000;
 /// Sessions of one token in older revisions. The oldest gives way to a new one.
 const SESSIONS_PER_TOKEN: usize = 64;
 
+/// The conversation of the session that requests without one share.
+const SHARED: &str = "mcp";
+
 /// Sessions of one organization in older revisions, since it may have any number of tokens.
 const SESSIONS_PER_ORGANIZATION: usize = 1_024;
 
@@ -50,7 +54,13 @@ pub(super) struct Client {
     pub organization: Name,
     pub agent: Name,
     pub channel: Option<String>,
+    /// The user that the client's program acts for.
+    pub user: Option<String>,
+    /// The conversation in the address.
+    pub conversation: Option<String>,
     pub shown: ToolsShown,
+    /// How long a call waits for a person, in milliseconds, as the address says.
+    pub wait_ms: Option<u64>,
     /// The id of a session of an older revision; empty in the newer one.
     pub mcp_session: Arc<str>,
 }
@@ -62,6 +72,7 @@ struct Key {
     organization: Name,
     agent: Name,
     channel: Option<String>,
+    user: Option<String>,
 }
 
 /// The place of a client's session; empty until its first call.
@@ -83,6 +94,8 @@ struct BoundSessions(Vec<BoundSession>);
 struct BoundSession {
     id: Arc<str>,
     owner: Key,
+    /// Whether its client resumes streams.
+    resumes: bool,
     /// Whether a task tells the client of changes of its list.
     is_followed: bool,
 }
@@ -126,6 +139,16 @@ impl Client {
             organization: self.organization.clone(),
             agent: self.agent.clone(),
             channel: self.channel.clone(),
+            user: self.user.clone(),
+        }
+    }
+
+    /// The conversation of the client's session: that of the address, else of the MCP session, else the shared one.
+    fn conversation(&self) -> Arc<str> {
+        match &self.conversation {
+            Some(conversation) => conversation.as_str().into(),
+            None if self.mcp_session.is_empty() => SHARED.into(),
+            None => Arc::clone(&self.mcp_session),
         }
     }
 
@@ -155,22 +178,44 @@ impl Client {
             opened.session.touch(now_ms());
             return Ok(Arc::clone(opened));
         }
-        let setup = SessionSetup {
-            id: identifier::fresh("s"),
-            organization: self.organization.clone(),
-            agent: self.agent.clone(),
-            user: None,
-            conversation: (!self.mcp_session.is_empty()).then(|| self.mcp_session.to_string()),
-            channel: self.channel.clone(),
-            principal: self.caller.token_id.to_string(),
-            created_ms: now_ms(),
+        let earlier = if place.is_none() { self.earlier_session() } else { None };
+        let session = match earlier {
+            Some(session) => session,
+            None => {
+                let setup = SessionSetup {
+                    id: identifier::fresh("s"),
+                    organization: self.organization.clone(),
+                    agent: self.agent.clone(),
+                    user: self.user.clone(),
+                    conversation: Some(self.conversation().to_string()),
+                    channel: self.channel.clone(),
+                    principal: self.caller.token_id.to_string(),
+                    created_ms: now_ms(),
+                };
+                open(&self.app, self.actor(), setup).await?.0
+            }
         };
-        let (session, _) = open(&self.app, self.actor(), setup).await?;
         let tasks = place.as_ref().map(|opened| Arc::clone(&opened.tasks)).unwrap_or_default();
         let (waiting, waits) = (Mutex::default(), Semaphore::new(WAITING_CALLS));
         let opened = Arc::new(Opened { calls: AtomicU64::new(1), session, waiting, waits, tasks });
         *place = Some(Arc::clone(&opened));
         Ok(opened)
+    }
+
+    /// The open session of the client's conversation of an earlier run of the daemon.
+    fn earlier_session(&self) -> Option<Arc<Session>> {
+        let conversation = self.conversation();
+        let is_own = |session: &Session| {
+            let setup = &session.setup;
+            setup.organization == self.organization
+                && setup.agent == self.agent
+                && setup.channel == self.channel
+                && setup.user == self.user
+                && setup.conversation.as_deref() == Some(&*conversation)
+                && *setup.principal == *self.caller.token_id
+        };
+        let sessions = self.app.services().sessions.filter(is_own).into_iter();
+        sessions.filter(|session| self.is_open(session)).max_by_key(|session| session.last_used_ms())
     }
 
     /// The tasks of the client; none before its first call.
@@ -203,16 +248,21 @@ impl Clients {
         self.bound.lock().0.iter().any(|session| *session.id == *id && session.owner == key)
     }
 
+    /// Whether the client of a session of an older revision resumes streams.
+    pub(super) fn resumes(&self, id: &str) -> bool {
+        self.bound.lock().0.iter().any(|session| *session.id == *id && session.resumes)
+    }
+
     /// Whether the caller is the first to follow the list of this client, as a task of each message would be too many.
     pub(super) fn begin_following(&self, client: &Client) -> bool {
         self.bound.lock().begin_following(&client.mcp_session)
     }
 
-    /// Binds a session of an older revision to its client.
-    pub(super) async fn bind(&self, id: &str, client: &Client) {
+    /// Binds a session of an older revision to its client, which resumes streams or does not.
+    pub(super) async fn bind(&self, id: &str, client: &Client, resumes: bool) {
         let (id, key) = (Arc::<str>::from(id), client.key());
         // Before the first wait: a client that disconnects meanwhile leaves no session that is not counted.
-        if !self.bound.lock().add(&id, &key) {
+        if !self.bound.lock().add(&id, &key, resumes) {
             return;
         }
         let known: Vec<Arc<str>> =
@@ -234,10 +284,13 @@ impl Clients {
         }
     }
 
-    /// Ends the session of a client of an older revision.
+    /// Ends the session of a client of an older revision. The session of a conversation goes on.
     pub(super) async fn end(&self, client: &Client) -> Result<(), CallError> {
         self.bound.lock().0.retain(|session| session.id != client.mcp_session);
-        let place = self.open.lock().remove(&(client.key(), Arc::clone(&client.mcp_session)));
+        if client.conversation.is_some() {
+            return Ok(());
+        }
+        let place = self.open.lock().remove(&(client.key(), client.conversation()));
         let opened = match place {
             Some(place) => place.lock().await.take(),
             None => None,
@@ -251,13 +304,13 @@ impl Clients {
     }
 
     async fn session_of(&self, client: &Client) -> Option<Arc<Opened>> {
-        let place = self.open.lock().get(&(client.key(), Arc::clone(&client.mcp_session))).cloned();
+        let place = self.open.lock().get(&(client.key(), client.conversation())).cloned();
         place?.lock().await.clone()
     }
 
     /// The place of the client's session. A new place removes those whose sessions have ended.
     fn place_of(&self, client: &Client) -> Place {
-        let key = (client.key(), Arc::clone(&client.mcp_session));
+        let key = (client.key(), client.conversation());
         let mut places = self.open.lock();
         if let Some(place) = places.get(&key) {
             return Arc::clone(place);
@@ -273,10 +326,11 @@ impl Clients {
 
 impl BoundSessions {
     /// Adds a session. Returns false where it is known.
-    fn add(&mut self, id: &Arc<str>, owner: &Key) -> bool {
+    fn add(&mut self, id: &Arc<str>, owner: &Key, resumes: bool) -> bool {
         let is_new = self.0.iter().all(|session| session.id != *id);
         if is_new {
-            self.0.push(BoundSession { id: Arc::clone(id), owner: owner.clone(), is_followed: false });
+            let (id, owner) = (Arc::clone(id), owner.clone());
+            self.0.push(BoundSession { id, owner, resumes, is_followed: false });
         }
         is_new
     }
@@ -318,7 +372,8 @@ mod tests {
 
     fn key(organization: &str, token: &str) -> Key {
         let name = |text| Name::parse(text).expect("a name");
-        Key { token: token.into(), organization: name(organization), agent: name("bot"), channel: None }
+        let (organization, agent) = (name(organization), name("bot"));
+        Key { token: token.into(), organization, agent, channel: None, user: None }
     }
 
     #[test]
@@ -326,7 +381,7 @@ mod tests {
         let mut bound = BoundSessions::default();
         let mut add = |organization: &str, token: usize, number: usize| {
             let owner = key(organization, &format!("t{token}"));
-            assert!(bound.add(&format!("{organization}-{token}-{number}").into(), &owner));
+            assert!(bound.add(&format!("{organization}-{token}-{number}").into(), &owner, true));
             bound.remove_surplus(&owner)
         };
         assert!(add("rival", 0, 0).is_empty());
@@ -345,7 +400,7 @@ mod tests {
     fn m2_a_session_is_followed_once_however_often_its_client_says_that_it_began() {
         let mut bound = BoundSessions::default();
         let (id, owner) = ("s".into(), key("acme", "t"));
-        assert!(bound.add(&id, &owner) && !bound.add(&id, &owner));
+        assert!(bound.add(&id, &owner, true) && !bound.add(&id, &owner, true));
         assert!(bound.begin_following("s") && !bound.begin_following("s"));
         assert!(!bound.begin_following(""), "a client without a session");
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rmcp::model::{
     CacheScope, CallToolRequestParams, CallToolResponse, CallToolResult, CancelTaskParams, DiscoverResult,
-    ElicitRequest, ElicitRequestParams, GetTaskParams, GetTaskResult, Implementation,
+    ElicitRequest, ElicitRequestParams, ErrorCode, GetTaskParams, GetTaskResult, Implementation,
     InitializeRequestParams, InitializeResult, InputRequest, InputRequiredResult, ListToolsResult,
     PaginatedRequestParams, ProgressNotificationParam, ProgressToken, ProtocolVersion, ServerCapabilities,
     ServerConfig, SubscriptionFilter, UpdateTaskParams,
@@ -14,7 +14,7 @@ use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
 use rmcp::{ErrorData, Peer, RoleServer, ServerHandler};
 use serde_json::Value;
 use tokio::sync::watch;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use toolgate_api::call::CallStatus;
 use toolgate_api::error::CallError;
@@ -26,7 +26,7 @@ use toolgate_core::events::{Received, Scope, Subscriber};
 use toolgate_state::clock::now_ms;
 use toolgate_state::identifier;
 
-use super::clients::{Client, Opened, call_key};
+use super::clients::{CallKey, Client, Opened, call_key};
 use super::lists::{Performs, ToolKey};
 use super::{AmbiguousArguments, ToolsShown, answers, ask, lists, tasks};
 use crate::extract::trace_of;
@@ -43,8 +43,11 @@ const LIST_TTL_MS: u64 = 60_000;
 /// How long a call waits for a person, unless its client says another time: shorter than the usual timeout of clients.
 const WAIT_MS: u64 = 50_000;
 
-/// Interval at which a waiting call says what it waits for, and looks again.
-const LOOK_INTERVAL: Duration = Duration::from_secs(5);
+/// Longest time that a client may say.
+const LONGEST_WAIT_MS: u64 = 24 * 3600 * 1000;
+
+/// Interval at which a waiting call says what it waits for.
+const TELL_INTERVAL: Duration = Duration::from_secs(5);
 
 /// The difference of progress between two messages of which the second comes without more of it.
 const PROGRESS_STEP: f64 = 0.001;
@@ -95,7 +98,10 @@ impl ServerHandler for Handler {
         let performs = Performs { all, questions: ask::shows_forms(&context) };
         let mut tools = lists::list(&client, performs).await;
         // A cursor is the name of the last tool of the page before, so that a changed list neither repeats nor skips.
-        if let Some(cursor) = request.and_then(|request| request.cursor) {
+        let cursor = request.and_then(|request| request.cursor);
+        // Clients of older revisions write an empty one for none.
+        let is_none = |cursor: &String| cursor.is_empty() && !is_stateless(&context);
+        if let Some(cursor) = cursor.filter(|cursor| !is_none(cursor)) {
             if read_called_name(&cursor).is_none() {
                 return Err(ErrorData::invalid_params("the cursor is not one of a list", None));
             }
@@ -124,7 +130,9 @@ impl ServerHandler for Handler {
             }
             (ToolsShown::Search, lists::DESCRIBE) => {
                 let name = text_argument(&request, "name");
-                let tool = lists::describe(&client, name).await.ok_or_else(|| answers::unknown_tool(name))?;
+                let Some(tool) = lists::describe(&client, name).await else {
+                    return Ok(answers::not_found_by_search(name).into());
+                };
                 return Ok(CallToolResult::structured(serde_json::to_value(tool).unwrap_or_default()).into());
             }
             (ToolsShown::Search, lists::CALL) => {
@@ -146,7 +154,15 @@ impl ServerHandler for Handler {
         };
         let input = request.input_responses.as_ref().and_then(|inputs| inputs.get(ask::INPUT));
         let answer = input.map(ask::answer_of);
-        Call { client: &client, opened, name, arguments, context: &context }.run(answer).await
+        let is_found_by_search = client.shown == ToolsShown::Search && *request.name == *lists::CALL;
+        let call = Call { client: &client, opened, name: name.clone(), arguments, context: &context };
+        match call.run(answer).await {
+            // For the model: an error of the protocol is an exception in most clients.
+            Err(error) if is_found_by_search && error.code == ErrorCode::INVALID_PARAMS => {
+                Ok(answers::not_found_by_search(&name).into())
+            }
+            result => result,
+        }
     }
 
     async fn get_task(
@@ -183,10 +199,12 @@ impl ServerHandler for Handler {
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
         let client = client_of(&context.request_context().extensions)?;
         let mut end = std::pin::pin!(client.caller.wait_for_end());
+        let stop = client.app.0.stop.clone();
         let mut list = FollowedList::new(client).await;
         loop {
             tokio::select! {
                 () = context.cancelled() => return Ok(()),
+                () = stop.cancelled() => return Ok(()),
                 () = &mut end => return Ok(()),
                 is_changed = list.wait_for_change() => match is_changed {
                     true if context.sink().notify_tool_list_changed().await.is_ok() => {}
@@ -273,6 +291,11 @@ async fn instructions(client: &Client) -> String {
     system_prompt(tools.iter().map(crate::tools::VisibleTool::name), tools.len())
 }
 
+/// Whether the request is of the revision that has no sessions.
+pub(super) fn is_stateless(context: &RequestContext<RoleServer>) -> bool {
+    context.protocol_version() >= Some(ProtocolVersion::V_2026_07_28)
+}
+
 fn client_of(extensions: &rmcp::model::Extensions) -> Result<Client, ErrorData> {
     let parts = extensions.get::<axum::http::request::Parts>();
     let client = parts.and_then(|parts| parts.extensions.get::<Client>());
@@ -332,13 +355,13 @@ impl Call<'_> {
             ..RequestedCall::new("", &self.name, self.arguments.as_str().into())
         };
         let (id, name) = (call.id.clone(), self.name.clone());
+        // A client that gives up while its call waits finds it again by calling again.
         let answer = tokio::select! {
-            answer = self.answer(call.clone()) => answer,
+            answer = self.answer(call.clone(), key) => answer,
             () = self.context.ct.cancelled() => return Err(cancellation()),
         };
         if let Some(question) = ask::question(&name, &answer).filter(|_| ask::shows_forms(self.context)) {
-            let is_stateless = self.context.protocol_version() >= Some(ProtocolVersion::V_2026_07_28);
-            if is_stateless {
+            if is_stateless(self.context) {
                 self.opened.remember(key, id);
                 let question = InputRequest::Elicitation(ElicitRequest::new(question));
                 let inputs = [(ask::INPUT.to_owned(), question)].into();
@@ -352,7 +375,6 @@ impl Call<'_> {
                     let task = self.opened.tasks.create(self.client, &self.opened.session, call, &answer);
                     return Ok(task.into());
                 }
-                self.opened.remember(key, id);
             }
             _ => drop(self.opened.waiting.lock().remove(&key)),
         }
@@ -397,65 +419,62 @@ impl Call<'_> {
     }
 
     /// Waits for the outcome, also while a person or the client's program acts, as long as the client has time.
-    async fn answer(&self, mut call: RequestedCall) -> CallAnswer {
+    async fn answer(&self, mut call: RequestedCall, key: CallKey) -> CallAnswer {
         let Client { app, organization, .. } = self.client;
-        let progress_token = self.context.meta.get_progress_token();
-        let subscribe = || app.services().events.subscribe(Scope::Organization(organization.clone()));
-        // Events are written only if a subscriber listens, so a call without progress subscribes once it waits.
-        let mut is_subscribed = progress_token.is_some();
-        let mut events = if is_subscribed { subscribe() } else { None };
-        let wait_ms = self.context.meta.get(WAIT_META).and_then(Value::as_u64).unwrap_or(WAIT_MS);
-        let until = Instant::now() + Duration::from_millis(wait_ms.min(24 * 3600 * 1000));
+        let token = self.context.meta.get_progress_token();
+        // Events are written only if a subscriber listens.
+        let subscribe = |_: &_| app.services().events.subscribe(Scope::Organization(organization.clone()));
+        let mut events = token.as_ref().and_then(subscribe);
+        let wait_ms = self.context.meta.get(WAIT_META).and_then(Value::as_u64).or(self.client.wait_ms);
+        let until = Instant::now() + Duration::from_millis(wait_ms.unwrap_or(WAIT_MS).min(LONGEST_WAIT_MS));
         // After the expiry of an access token, the client calls again with a new one.
         let until = until.min(self.client.caller.expiry().unwrap_or(until));
-        let mut progress = Progress { token: progress_token, peer: &self.context.peer, last: None };
-        let mut waiting = None;
+        let mut progress = Progress { token, peer: &self.context.peer, last: None };
+        let mut permit = None;
         loop {
             let origin = origin_of(self.client, self.context);
             let running = app.dispatcher().single(&self.opened.session, call.clone(), &origin);
             let answer = progress.follow(running, events.as_mut(), &self.opened, &call.id).await;
             let asks = ask::shows_forms(self.context) && ask::question(&self.name, &answer).is_some();
             let waits = matches!(answer.status(), CallStatus::ApprovalRequired | CallStatus::ClientRequired);
-            if asks || !waits || tasks::takes_tasks(self.context) || Instant::now() >= until {
+            if asks || !waits || tasks::takes_tasks(self.context) {
                 return answer;
             }
-            waiting = waiting.or_else(|| self.opened.waits.try_acquire().ok());
-            if waiting.is_none() {
+            permit = permit.or_else(|| self.opened.waits.try_acquire().ok());
+            self.opened.remember(key, call.id.clone());
+            if permit.is_none() || !self.wait_for_decision(&call.id, &answer, &mut progress, until).await {
                 return answer;
             }
             // Posted again, the call runs once it is approved, and gives the client's result once it is there.
             call.id_is_new = false;
-            if !is_subscribed {
-                // Posted once more, since it may have been decided before the subscription.
-                (is_subscribed, events) = (true, subscribe());
-                continue;
-            }
-            progress.tell(0.0, None, Some(&tasks::reason(&answer))).await;
-            let next = until.min(Instant::now() + LOOK_INTERVAL);
-            next_event(events.as_mut(), &self.opened, &call.id, next).await;
-            self.opened.session.touch(now_ms());
         }
     }
-}
 
-/// Waits for an event of a call, at most until `until`.
-async fn next_event(events: Option<&mut Subscriber>, opened: &Opened, call: &str, until: Instant) {
-    let event = async {
-        match events {
-            None => std::future::pending().await,
-            Some(events) => loop {
-                match events.next().await {
-                    Received::Event(event)
-                        if *event.session == *opened.session.setup.id && *event.call == *call =>
-                    {
-                        return;
-                    }
-                    _ => {}
-                }
-            },
+    /// Waits for the decision about a call, at most until `until`. Returns whether there is one.
+    async fn wait_for_decision(
+        &self,
+        call: &str,
+        asking: &CallOutcome,
+        progress: &mut Progress<'_>,
+        until: Instant,
+    ) -> bool {
+        let Client { app, .. } = self.client;
+        let reason = tasks::reason(asking);
+        let mut decision = app.dispatcher().wait_while_undecided(&self.opened.session, call);
+        loop {
+            progress.tell(0.0, None, Some(&reason)).await;
+            let next = until.min(Instant::now() + TELL_INTERVAL);
+            tokio::select! {
+                () = &mut decision => return true,
+                () = app.0.stop.cancelled() => return false,
+                () = sleep_until(next) => {}
+            }
+            self.opened.session.touch(now_ms());
+            if next == until {
+                return false;
+            }
         }
-    };
-    let _ = timeout_at(until, event).await;
+    }
 }
 
 /// Messages about a call for a client that asked for them.

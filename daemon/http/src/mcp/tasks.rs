@@ -22,7 +22,7 @@ use toolgate_state::clock::now_ms;
 
 use super::answers;
 use super::clients::Client;
-use super::handler::origin_of;
+use super::handler::{is_stateless, origin_of};
 
 /// Tasks of a client that are remembered. The oldest gives way to a new one.
 const TASKS: usize = 256;
@@ -46,9 +46,11 @@ struct CallTask {
     created_ms: u64,
 }
 
-/// Whether the client takes a task as the response to a call.
+/// Whether the client takes a task as the response to a call. Older revisions have another form of tasks: the Inspector declares
+/// the extension in 2025-11-25, and does not read its results.
 pub(super) fn takes_tasks(context: &RequestContext<RoleServer>) -> bool {
-    context.client_capabilities().is_some_and(|capabilities| capabilities.supports_tasks())
+    is_stateless(context)
+        && context.client_capabilities().is_some_and(|capabilities| capabilities.supports_tasks())
 }
 
 /// The reason why a call waits.

@@ -147,8 +147,9 @@ impl FromRow<'_, SqliteRow> for ApprovalRow {
 
 #[boxed]
 impl Store {
-    /// Adds a pending approval, or returns the one that the same call of the session already waits for. Also returns the id of
-    /// the one that this call expired, so that its waiters can be notified.
+    /// Adds a pending approval, or returns the one that the same call of the session already waits for; one that was decided
+    /// since the call looked, instead of asking again. Also returns the id of the one that this call expired, so that its
+    /// waiters can be notified.
     pub async fn ask_for_approval(
         &self,
         asked: &ApprovalRow,
@@ -174,10 +175,13 @@ impl Store {
                 announce(&mut change, (organization, &asked.id), CREATED, asked.created_ms).await?;
         }
         let row = sqlx::query_as(
-            "SELECT * FROM approvals WHERE session = $1 AND binding = $2 AND state = 'pending'",
+            "SELECT * FROM approvals WHERE session = $1 \
+             AND (binding = $2 AND state = 'pending' OR call_id = $3 AND state <> 'used') \
+             ORDER BY state <> 'pending', created_ms DESC LIMIT 1",
         )
         .bind(&asked.session)
         .bind(&asked.binding)
+        .bind(&asked.call)
         .fetch_one(&mut *change)
         .await?;
         change.commit().await?;
@@ -493,8 +497,9 @@ async fn insert_pending(change: &mut StoreTransaction, asked: &ApprovalRow) -> R
         "INSERT INTO approvals (id, organization, agent, session, call_id, user_name, conversation, channel, \
          asked_by, opened_by, tool, called, plugin_version, plugin_digest, rules, arguments, binding, state, \
          uses_left, created_ms, expires_ms, bytes) \
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, 'pending', 0, $18, $19, \
-         OCTET_LENGTH($15) + OCTET_LENGTH($16)) \
+         SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, 'pending', 0, $18, $19, \
+         OCTET_LENGTH($15) + OCTET_LENGTH($16) WHERE NOT EXISTS (SELECT 1 FROM approvals \
+         WHERE session = $4 AND call_id = $5 AND state NOT IN ('pending', 'used')) \
          ON CONFLICT (session, binding) WHERE state = 'pending' DO NOTHING",
     )
     .bind(&asked.id)
