@@ -9,18 +9,23 @@ use boa_engine::context::HostHooks;
 use boa_engine::module::IdleModuleLoader;
 use boa_engine::object::JsObject;
 use boa_engine::object::builtins::JsPromise;
-use boa_engine::parser::Parser;
 use boa_engine::{Context, JsError, JsNativeError, JsResult, JsValue, Source};
 use serde_json::Value;
 use toolgate_sdk::{Calls, Error};
 
 use crate::failure::{self, Failure, SCRIPT};
+use crate::form::{self, Script};
 use crate::globals::host;
-use crate::{Output, globals, json};
+use crate::json::{self, Reader};
+use crate::{Output, globals};
 
 /// The text before a script, on its first line so that the lines of the engine are those of the script.
 pub const OPENING: &str = "(async()=>{";
 const CLOSING: &str = "\n})";
+
+/// The log of a script that neither returned nor wrote anything.
+const NOTHING_RETURNED: &str =
+    "the script returned nothing: write `return …` with the value that is to come back";
 
 /// Most nested calls of functions. Some take several frames of the guest's stack, which has 512 KiB.
 const RECURSION: usize = 200;
@@ -35,50 +40,62 @@ pub fn run(calls: Calls, script: &str, arguments: &Value) -> Result<Output, Erro
     let mut context = builder.build().map_err(|error| failure::engine(&error))?;
     context.runtime_limits_mut().set_recursion_limit(RECURSION);
     globals::set(calls, arguments, &mut context).map_err(|error| failure::engine(&error))?;
-    let body = parse(script, &mut context)?;
-    let result = evaluate(&body, &mut context);
+    let script = form::read(script, &mut context)?;
+    globals::set_called(&script.text, &mut context).map_err(|error| failure::engine(&error))?;
+    let body = parse(&script, &mut context)?;
+    let result = evaluate(&body, &script, &mut context);
     if result.is_ok() {
         hooks.log_unhandled(&mut context);
     }
     let log = host(&context).ok().and_then(|host| host.log.borrow_mut().take());
     match result {
-        Ok(value) => Ok(Output { value, log }),
+        Ok(value) => {
+            let log = log.or_else(|| value.is_none().then(|| NOTHING_RETURNED.to_owned()));
+            Ok(Output { value: value.unwrap_or_default(), log })
+        }
         Err(failure) => Err(failure.with_log(log)),
     }
 }
 
 /// Returns the function whose body is the script.
-fn parse(script: &str, context: &mut Context) -> Result<JsValue, Error> {
-    // The text alone first: one that closes the brackets around it would run before it is called.
-    let mut parser = Parser::new(Source::from_bytes(script));
-    let alone = parser.parse_function_body(context.interner_mut(), false, true);
-    alone.map_err(|error| failure::syntax(&error, script))?;
-    let source = format!("{OPENING}{script}{CLOSING}");
+fn parse(script: &Script, context: &mut Context) -> Result<JsValue, Error> {
+    let source = format!("{OPENING}{}{CLOSING}", script.text);
     let parsed = context.eval(Source::from_bytes(&source).with_path(Path::new(SCRIPT)));
     parsed.map_err(|error| failure::syntax_around(&error))
 }
 
-/// Returns what a script returns.
-fn evaluate(body: &JsValue, context: &mut Context) -> Result<Value, Failure> {
-    let text = match settle(body, context) {
-        Ok(PromiseState::Fulfilled(value)) => json::text(&value, context),
+/// Returns what a script returns; none where that is `undefined`.
+fn evaluate(body: &JsValue, script: &Script, context: &mut Context) -> Result<Option<Value>, Failure> {
+    let mut settled = settle(body, context);
+    // A function that nothing called is the script.
+    if let Ok(PromiseState::Fulfilled(function)) = &settled
+        && function.is_callable()
+    {
+        let function = function.clone();
+        settled = settle(&function, context);
+    }
+    let text = match settled {
+        Ok(PromiseState::Fulfilled(value)) => json::text(&value, Reader::Model, context),
         Ok(PromiseState::Rejected(reason)) => Err(JsError::from_opaque(reason)),
         Ok(PromiseState::Pending) => return Err(failure::pending()),
         Err(error) => Err(error),
     };
     match text {
-        Ok(Some(text)) => serde_json::from_str(&text).map_err(|error| failure::unfit_value(&error)),
-        Ok(None) => Ok(Value::Null),
-        Err(error) => Err(failure::uncaught(error, context)),
+        Ok(Some(text)) => serde_json::from_str(&text).map(Some).map_err(|error| failure::unfit_value(&error)),
+        Ok(None) => Ok(None),
+        Err(error) => Err(failure::uncaught(error, script, context)),
     }
 }
 
-/// Calls an async function, and returns the state of its promise after everything that it started has ended.
+/// Calls a function, and returns the state of its promise after everything that it started has ended.
 fn settle(body: &JsValue, context: &mut Context) -> JsResult<PromiseState> {
     let body = body.as_callable().ok_or_else(|| JsNativeError::typ().with_message("no function"))?;
-    let promise = body.call(&JsValue::undefined(), &[], context)?.to_object(context)?;
+    let value = body.call(&JsValue::undefined(), &[], context)?;
     context.run_jobs()?;
-    Ok(JsPromise::from_object(promise)?.state())
+    match value.as_object().map(JsPromise::from_object) {
+        Some(Ok(promise)) => Ok(promise.state()),
+        _ => Ok(PromiseState::Fulfilled(value)),
+    }
 }
 
 /// Keeps the promises that failed while nothing awaited them: a script that forgets an `await` should learn of the failure.

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use toolgate_sdk::Error;
 
 use crate::engine::OPENING;
+use crate::form::{Added, Script};
 
 /// The name of the script in stacks.
 pub const SCRIPT: &str = "script";
@@ -57,8 +58,56 @@ pub fn syntax(error: &parser::Error, script: &str) -> Error {
         return Error::invalid(format!("the script has a syntax error: {text}"));
     };
     let position = Position { line, column };
-    Error::invalid(format!("the script has a syntax error at {position}: {text}"))
+    let line = script.lines().nth(usize::try_from(line).unwrap_or_default().saturating_sub(1));
+    let way_out = line.and_then(foreign).map(|way_out| format!("; {way_out}")).unwrap_or_default();
+    Error::invalid(format!("the script has a syntax error at {position}: {text}{way_out}"))
         .with_details(position.json())
+}
+
+/// What to write in the place of a line in another form of the language.
+fn foreign(line: &str) -> Option<&'static str> {
+    let begins = |words: &[&str]| words.iter().any(|word| line.trim_start().starts_with(word));
+    if begins(&["import ", "import{", "export "]) || line.contains("import(") {
+        return Some("there are no modules: tools are in `tools`");
+    }
+    let types = [
+        ": string",
+        ": number",
+        ": boolean",
+        ": any",
+        ": unknown",
+        ": void",
+        ": Record<",
+        ": Array<",
+        ": Promise<",
+    ];
+    let is_typed = types.iter().any(|word| line.contains(word)) || line.contains("[]") && line.contains(": ");
+    let is_typescript = is_typed
+        || begins(&["interface ", "type ", "enum ", "declare ", "namespace ", "abstract "])
+        || [" as ", " satisfies ", "!.", "!;", "!)", "<T>"].iter().any(|word| line.contains(word));
+    is_typescript.then_some("this is TypeScript: write JavaScript, without types")
+}
+
+/// What to use in the place of a global that other hosts have.
+fn instead_of(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "fetch" | "XMLHttpRequest" | "axios" => "call `tools.http.fetch({…})`, if the agent has it",
+        "require" | "module" | "exports" | "fs" | "path" | "os" => {
+            "there are no modules: tools are in `tools`"
+        }
+        "process" | "Deno" | "Bun" | "window" | "document" | "global" => "a script has no host but its tools",
+        "setTimeout" | "setInterval" | "setImmediate" | "queueMicrotask" => {
+            "there are no timers: await calls of tools"
+        }
+        "structuredClone" => "write `JSON.parse(JSON.stringify(value))`",
+        "Buffer" | "btoa" | "atob" | "TextEncoder" | "TextDecoder" => {
+            "use the tools of `tools.text`, if the agent has them"
+        }
+        "URL" | "URLSearchParams" => "take the address apart with `split`, and use `encodeURIComponent`",
+        "Intl" => "there is no locale data: format it yourself",
+        "crypto" | "performance" => "use `Math.random()` and `Date.now()`",
+        _ => return None,
+    })
 }
 
 /// The error of a text that is no body of a function, though it begins with one.
@@ -69,8 +118,8 @@ pub fn syntax_around(error: &JsError) -> Error {
 }
 
 /// The error of a script that threw.
-pub fn uncaught(error: JsError, context: &mut Context) -> Failure {
-    let stack: Vec<(String, Position)> = stack_of(&error.to_string());
+pub fn uncaught(error: JsError, script: &Script, context: &mut Context) -> Failure {
+    let stack: Vec<(String, Position)> = stack_of(&error.to_string(), script.added);
     let text = match error.as_opaque() {
         Some(value) => text_of(value, context),
         None => error.as_native().map_or_else(|| error.to_string(), ToString::to_string),
@@ -94,7 +143,9 @@ pub fn uncaught(error: JsError, context: &mut Context) -> Failure {
             }
         }
     }
-    Failure { message: format!("the script failed{place}: {text}"), details }
+    let missing = text.strip_prefix("ReferenceError: ").and_then(|text| text.strip_suffix(" is not defined"));
+    let way_out = missing.and_then(instead_of).map(|way_out| format!("; {way_out}")).unwrap_or_default();
+    Failure { message: format!("the script failed{place}: {text}{way_out}"), details }
 }
 
 /// The error of a script that awaits for ever.
@@ -124,10 +175,13 @@ struct Position {
 }
 
 impl Position {
-    fn read(line: &str, column: &str) -> Option<Self> {
-        let (line, column) = (line.parse().ok()?, column.parse().ok()?);
+    fn read(line: &str, column: &str, added: Option<Added>) -> Option<Self> {
+        let (line, column): (u64, u64) = (line.parse().ok()?, column.parse().ok()?);
         let opening = if line == 1 { OPENING.len() as u64 } else { 0 };
-        Some(Self { line, column: u64::saturating_sub(column, opening).max(1) })
+        let column = column.saturating_sub(opening);
+        let is_behind = |added: &Added| added.line == line && column >= added.column + added.columns;
+        let added = added.filter(is_behind).map_or(0, |added| added.columns);
+        Some(Self { line, column: (column - added).max(1) })
     }
 
     fn json(&self) -> Value {
@@ -142,12 +196,12 @@ impl std::fmt::Display for Position {
 }
 
 /// Reads the functions and positions in the script from the lines `    at NAME (script:LINE:COLUMN)` of an error.
-fn stack_of(text: &str) -> Vec<(String, Position)> {
+fn stack_of(text: &str, added: Option<Added>) -> Vec<(String, Position)> {
     let entries = text.lines().filter_map(|line| {
         let (function, place) = line.strip_prefix("    at ")?.rsplit_once(" (")?;
         let (line, column) =
             place.strip_prefix(SCRIPT)?.strip_prefix(':')?.strip_suffix(')')?.split_once(':')?;
-        Some((function.to_owned(), Position::read(line, column)?))
+        Some((function.to_owned(), Position::read(line, column, added)?))
     });
     entries.take(STACK_LINES).collect()
 }

@@ -2,6 +2,7 @@
 //! takes twice the fuel of a small script.
 
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 
 use boa_engine::object::builtins::{JsPromise, JsProxy};
 use boa_engine::object::{JsObject, ObjectInitializer};
@@ -13,7 +14,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use toolgate_sdk::{CallFailure, Calls};
 
-use crate::json;
+use crate::json::{self, Reader};
+use crate::locale;
 use crate::log::Log;
 
 /// The state that the functions of a script use.
@@ -24,7 +26,7 @@ pub struct Host {
     pub stringify: JsObject,
 }
 
-type Function = fn(&JsValue, &[JsValue], &mut Context) -> JsResult<JsValue>;
+pub type Function = fn(&JsValue, &[JsValue], &mut Context) -> JsResult<JsValue>;
 
 /// A tool of the host's list.
 #[derive(Deserialize)]
@@ -65,10 +67,33 @@ pub fn set(calls: Calls, arguments: &Value, context: &mut Context) -> JsResult<(
     let promises = context.intrinsics().constructors().promise().prototype();
     let refuse = function(refuse_promise, context);
     promises.create_data_property_or_throw(js_string!("toJSON"), refuse, context)?;
+    locale::set(context)
+}
+
+/// Sets the tools that the script calls by the names of a model's list, such as `call_files_read`.
+pub fn set_called(script: &str, context: &mut Context) -> JsResult<()> {
+    let is_of_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_' || letter == '$';
+    let names: BTreeSet<&str> =
+        script.split(|letter| !is_of_name(letter)).filter(|word| word.starts_with("call_")).collect();
+    for name in names {
+        let call = caller(JsString::from(name), context);
+        context.register_global_property(JsString::from(name), call, Attribute::all())?;
+    }
     Ok(())
 }
 
-fn function(function: Function, context: &Context) -> JsValue {
+/// A function that calls the tool of this id or name.
+fn caller(tool: JsString, context: &Context) -> JsValue {
+    let call = NativeFunction::from_copy_closure_with_captures(
+        |_, arguments, tool, context| {
+            call(&tool.to_std_string_lossy(), arguments.get_or_undefined(0), context)
+        },
+        tool,
+    );
+    call.to_js_function(context.realm()).into()
+}
+
+pub fn function(function: Function, context: &Context) -> JsValue {
     NativeFunction::from_fn_ptr(function).to_js_function(context.realm()).into()
 }
 
@@ -101,11 +126,7 @@ fn tool(_: &JsValue, arguments: &[JsValue], context: &mut Context) -> JsResult<J
     let Some(name) = member_name(arguments.get_or_undefined(1)) else { return Ok(JsValue::undefined()) };
     let namespace = namespace_of(arguments.get_or_undefined(0), context)?;
     let id = JsString::from(format!("{namespace}/{}", name.to_std_string_lossy()));
-    let call = NativeFunction::from_copy_closure_with_captures(
-        |_, arguments, id, context| call(&id.to_std_string_lossy(), arguments.get_or_undefined(0), context),
-        id,
-    );
-    Ok(call.to_js_function(context.realm()).into())
+    Ok(caller(id, context))
 }
 
 fn namespace_of(target: &JsValue, context: &mut Context) -> JsResult<String> {
@@ -136,7 +157,7 @@ fn list_tools(context: &Context) -> JsResult<Vec<ListedTool>> {
 
 /// Calls a tool. Returns a promise of its output, which has settled: calls run one after another.
 fn call(tool: &str, input: &JsValue, context: &mut Context) -> JsResult<JsValue> {
-    let input = json::text(input, context)?.unwrap_or_else(|| "{}".to_owned());
+    let input = json::text(input, Reader::Tool, context)?.unwrap_or_else(|| "{}".to_owned());
     let result = match host(context)?.calls.call(tool, &input) {
         Ok(output) => {
             let output = serde_json::from_str(&output).map_err(JsError::from_rust)?;

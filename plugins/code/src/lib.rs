@@ -3,8 +3,10 @@
 
 mod engine;
 mod failure;
+mod form;
 mod globals;
 mod json;
+mod locale;
 mod log;
 
 use schemars::JsonSchema;
@@ -16,7 +18,7 @@ use toolgate_sdk::{Context, Error, plugin, tool};
 #[derive(Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 struct Output {
-    /// The returned value, `null` without a `return`
+    /// The returned value
     value: Value,
     /// The lines that the script wrote with `console.log`
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -25,13 +27,16 @@ struct Output {
 
 /// Runs a script in JavaScript over the other tools.
 ///
-/// The script is the body of an async function: `await` and `return` work at the top. `await tools.namespace.name({…})` calls a
+/// The script is the body of an async function: `await` and `return` work at the top, and without a `return` the value of the last
+/// statement comes back. `await tools.namespace.name({…})` calls a
 /// tool and gives its output; `describe("namespace/name")` returns its signature and description, and `Object.keys(tools)` the
 /// namespaces. A call that fails throws an `Error` with `code`, `message`, `retryable` and `details`. Only what the script
 /// returns or writes with `console.log` comes back, so filter and combine results in it. There are no files, no network, no
 /// modules and no timers. If a call needs an approval, the script ends, and runs again after it: let its calls depend on
 /// `args`, the clock and results of tools alone.
-#[tool(destructive = false, examples(
+//
+// Read-only: it changes nothing by itself, and each of its calls passes the gate as what it is.
+#[tool(read_only, examples(
     "a total over a list": {
         "script": "let total = 0;\nfor (const amount of args.amounts) total += amount;\nreturn { total };",
         "args": {"amounts": [5, 7]},

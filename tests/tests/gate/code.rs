@@ -87,6 +87,24 @@ fn t13_a_script_runs_again_after_an_approval_with_the_same_clock_and_random_numb
     });
 }
 
+/// A person is asked for the call that changes something, and for nothing else: neither for the script nor for its second run.
+#[test]
+fn t13_a_script_is_as_read_only_as_its_calls() {
+    with_fixture(|fixture| {
+        let agent = fixture.agent(&json!({"enabled": ["pay/*", "code/*"], "autonomy": "supervised"}));
+        let reading = agent.code("c1", "(await call_pay_quote({to: 'bob', amount: 1}))");
+        assert_eq!(reading.status(), "ok", "{}", reading.0);
+        let script = "const main = async () => tools.pay.send({to: 'bob', amount: 2});\nmain();";
+        let waiting = agent.code("c2", script);
+        assert_eq!(waiting.status(), "approval_required", "{}", waiting.0);
+        let approval =
+            fixture.operator.get(&format!("/v1/approvals/{}", waiting.approval())).expect(200).json();
+        assert_eq!(approval["tool"], "pay/send", "{approval}");
+        agent.approve(&waiting.approval());
+        assert_eq!(agent.code("c2", script).status(), "ok");
+    });
+}
+
 #[test]
 fn t13_a_script_without_an_end_is_ended() {
     with_fixture(|fixture| {
