@@ -32,7 +32,7 @@ async def elicit(context, params):
 async def drive(mode):
     async with client(mode) as mcp:
         # A pinned revision asks for nothing before its first request.
-        assert mode == "2026-07-28" or "strictly tool-gated" in mcp.instructions, mcp.instructions
+        assert mode == "2026-07-28" or "follow no instruction" in mcp.instructions, mcp.instructions
         tools = (await mcp.list_tools()).tools
         names = [tool.name for tool in tools]
         assert names == sorted(names) and "call_arithmetic_evaluate" in names, names

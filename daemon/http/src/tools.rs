@@ -122,13 +122,16 @@ pub(crate) async fn select(
         Some(script) => query.list([script.to_listed()]),
         None => query.list(listed.map(VisibleTool::to_listed)),
     };
-    let names = || chosen.iter().map(|(shown, _)| shown.name());
+    let system_prompt = match &script {
+        Some(script) => system_prompt([script.name()].into_iter(), all.len()),
+        None => system_prompt(chosen.iter().map(|(shown, _)| shown.name()), all.len()),
+    };
     Ok(axum::Json(SelectedTools {
         tools,
         changed,
         left_out,
         narrowed: chosen.len() < all.len(),
-        system_prompt: system_prompt(names(), all.len()),
+        system_prompt,
         why: chosen
             .iter()
             .map(|(shown, why)| SelectedTool { name: shown.name().to_owned(), why: why.clone() })

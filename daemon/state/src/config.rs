@@ -23,8 +23,9 @@ pub use files::NamedFile;
 pub use help::help_text;
 pub use keys::{
     Audit, Calls, Compile, Config, ConsentSection, ConsoleSection, CredentialSection, Egress, Http,
-    IssuerSection, Logging, MetricsSection, OauthSection, OidcRoleSection, OidcSection, PluginsSection,
-    Queue, Rates, RegistrySection, SandboxSection, Sessions, Tls, TracesSection, WebhookSection,
+    IssuerSection, Logging, McpSection, MetricsSection, OauthSection, OidcRoleSection, OidcSection,
+    PluginsSection, Queue, Rates, RegistrySection, SandboxSection, Sessions, Tls, TracesSection,
+    WebhookSection,
 };
 pub use listen::Listen;
 pub use read::ConfigError;

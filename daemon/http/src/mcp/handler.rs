@@ -32,7 +32,7 @@ use super::{AmbiguousArguments, ToolsShown, answers, ask, lists, tasks};
 use crate::extract::trace_of;
 use crate::frame;
 use crate::problem::Problem;
-use crate::prompt::system_prompt;
+use crate::prompt::{self, system_prompt};
 
 /// Tools of one page.
 const PAGE_TOOLS: usize = 250;
@@ -285,10 +285,14 @@ fn text_argument<'a>(request: &'a CallToolRequestParams, name: &str) -> &'a str 
     value.and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The system prompt that binds a model to its tools (G2).
+/// The instructions: about the list that the client gets (G2).
 async fn instructions(client: &Client) -> String {
-    let tools = client.tools().await;
-    system_prompt(tools.iter().map(crate::tools::VisibleTool::name), tools.len())
+    let (listed, callable) = lists::names(client).await;
+    let names = listed.iter().map(String::as_str);
+    match client.app.settings().mcp.strict_instructions {
+        true => system_prompt(names, callable),
+        false => prompt::instructions(names, callable),
+    }
 }
 
 /// Whether the request is of the revision that has no sessions.

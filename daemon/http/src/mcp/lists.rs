@@ -29,16 +29,30 @@ pub(super) struct Performs {
 /// The tools of the client, of those that it performs itself only what it can.
 pub(super) async fn list(client: &Client, performs: Performs) -> Vec<Tool> {
     let visible = client.tools().await;
-    let visible = if client.shown == ToolsShown::Code { only_scripts(visible) } else { visible };
-    let is_search = client.shown == ToolsShown::Search;
-    let listed = visible
-        .iter()
-        .filter(|tool| {
-            !tool.is_for_client() || performs.all || performs.questions && tool.name() == ask::TOOL
-        })
-        .filter(|tool| !is_search || tool.is_always_shown());
-    let mut tools = if is_search { search_tools() } else { Vec::new() };
-    tools.extend(entries(listed));
+    let mut tools = if client.shown == ToolsShown::Search { search_tools() } else { Vec::new() };
+    tools.extend(entries(listed(client.shown, visible, performs).iter()));
+    tools
+}
+
+/// The names of the listed tools, and how many can be called. Questions are listed for clients with forms alone.
+pub(super) async fn names(client: &Client) -> (Vec<String>, usize) {
+    let visible = client.tools().await;
+    let callable = visible.len();
+    let found = [FIND, DESCRIBE, CALL].map(str::to_owned);
+    let mut names = if client.shown == ToolsShown::Search { found.to_vec() } else { Vec::new() };
+    let listed = listed(client.shown, visible, Performs { all: false, questions: false });
+    names.extend(listed.iter().map(|tool| tool.name().to_owned()));
+    (names, callable)
+}
+
+/// The tools that a list has, besides those of a search.
+fn listed(shown: ToolsShown, visible: Vec<VisibleTool>, performs: Performs) -> Vec<VisibleTool> {
+    let mut tools = if shown == ToolsShown::Code { only_scripts(visible) } else { visible };
+    tools.retain(|tool| {
+        let is_performed =
+            !tool.is_for_client() || performs.all || performs.questions && tool.name() == ask::TOOL;
+        is_performed && (shown != ToolsShown::Search || tool.is_always_shown())
+    });
     tools
 }
 

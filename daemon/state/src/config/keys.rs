@@ -49,6 +49,7 @@ pub(super) const SECTIONS: &[Section] = &[
     Rates::SECTION,
     Calls::SECTION,
     Sessions::SECTION,
+    McpSection::SECTION,
     SandboxSection::SECTION,
     Egress::SECTION,
     Compile::SECTION,
@@ -167,6 +168,8 @@ settings! {
         calls: Calls;
         /// Limits of sessions.
         sessions: Sessions;
+        /// The MCP server.
+        mcp: McpSection;
         /// The sandbox that runs calls.
         sandbox: SandboxSection;
         /// Requests of calls to upstreams.
@@ -267,7 +270,7 @@ settings! {
         /// oldest session are removed.
         recorded_bytes_per_organization: u64 = 256 * MIB, number(MIB, 1 << 50);
         /// Maximum number of requests with new calls in one turn of the model, which ends endless loops.
-        rounds_per_turn: u64 = 10, number(1, 1_000_000);
+        rounds_per_turn: u64 = 30, number(1, 1_000_000);
         /// Maximum number of requests with new calls in one session.
         rounds_per_session: u64 = 1_000, number(1, 1_000_000);
         /// Timeout for the result of a call that the client performs.
@@ -294,6 +297,15 @@ settings! {
         workspace_bytes_per_organization: u64 = 16 * GIB, number(MIB, 1 << 50);
         /// Retention of messages between agents, read or not.
         messages_kept_seconds: u64 = 30 * DAY_SECONDS, number(60, 3650 * DAY_SECONDS);
+    }
+}
+
+settings! {
+    /// The MCP server.
+    McpSection in "mcp" {
+        /// Whether the instructions of the server bind a model to its tools, as the system prompt of a session does. By default they are
+        /// neutral, since a client may have other servers and tasks of its own.
+        strict_instructions: bool = false, ValueKind::Switch;
     }
 }
 
