@@ -594,6 +594,46 @@ fn m2_the_embedded_daemon_serves_an_agent_of_its_own() {
     assert!(child.wait().expect("it ends").success());
 }
 
+/// A desktop client cannot begin its session again, so the bridge does it: the daemon forgets the oldest of many, and all when it
+/// is restarted.
+#[test]
+fn m2_the_bridge_begins_a_lost_session_again() {
+    let server = Server::start(&json!({"enabled": ["arithmetic/*"]}));
+    let folder = server.daemon.folder.path();
+    std::fs::write(folder.join("agent.token"), server.agent.token.as_deref().expect("a token"))
+        .expect("written");
+    let mut bridge = Command::new(PROGRAM)
+        .args(["mcp", "--stdio", "--token-file", "agent.token", "--server"])
+        .arg(format!("http://{}", server.daemon.address))
+        .current_dir(folder)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the program runs");
+    let mut input = bridge.stdin.take().expect("its input");
+    let mut lines = BufReader::new(bridge.stdout.take().expect("its output")).lines();
+    let mut ask = |id: u64, method: &str, params: Value| {
+        let message = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
+        writeln!(input, "{message}").expect("written");
+        let answer = lines.by_ref().map(|line| line.expect("a line"));
+        let mut answer = answer.map(|line| serde_json::from_str::<Value>(&line).expect("JSON"));
+        answer.find(|answer| answer["id"] == id).expect("an answer")
+    };
+    let begin = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}});
+    ask(1, "initialize", begin);
+    let call = json!({"name": "call_arithmetic_evaluate", "arguments": {"expression": "6*7"}});
+    for id in [2, 3] {
+        let done = ask(id, "tools/call", call.clone());
+        assert_eq!(done["result"]["structuredContent"]["decimal"], "42", "{done}");
+        // As many sessions as a token may have.
+        for _ in 0..64 {
+            initialize(&server.agent);
+        }
+    }
+    drop(input);
+    assert!(bridge.wait().expect("it ends").success());
+}
+
 #[test]
 fn m2_the_configurations_in_the_docs_are_understood() {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../daemon/docs/mcp.md");

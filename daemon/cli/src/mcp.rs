@@ -57,6 +57,9 @@ pub struct McpOptions {
     /// List three tools that find, describe and call the others
     #[arg(long)]
     pub search: bool,
+    /// List the tool that runs scripts over the others
+    #[arg(long, conflicts_with = "search")]
+    pub code: bool,
     /// The conversation, whose requests share one session and its files
     #[arg(long, value_name = "ID")]
     pub conversation: Option<String>,
@@ -68,7 +71,7 @@ impl McpOptions {
             "/mcp{}",
             query(&[
                 ("agent", self.agent.as_deref()),
-                ("tools", self.search.then_some("search")),
+                ("tools", self.search.then_some("search").or(self.code.then_some("code"))),
                 ("conversation", self.conversation.as_deref())
             ])
         )

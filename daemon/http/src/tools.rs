@@ -101,6 +101,7 @@ pub(crate) async fn select(
 ) -> Result<axum::Json<SelectedTools>, Problem> {
     let session = app.session_of(&caller, &id).await?;
     let setup = &session.setup;
+    app.services().registry.wait_for_tools_of(&setup.organization, &setup.agent).await;
     let snapshot = app.services().registry.snapshot();
     let rules = snapshot.rules(&setup.organization, &setup.agent).unwrap_or_else(|| snapshot.denying_rules());
     let facts = session.state.facts();
@@ -248,6 +249,7 @@ impl VisibleTool {
 /// Lists the deferred tools that the broker finds for a query, as the answer of a search.
 pub(super) async fn find(app: &App, session: &Session, format: Format, query: &str) -> ToolList {
     let setup = &session.setup;
+    app.services().registry.wait_for_tools_of(&setup.organization, &setup.agent).await;
     let snapshot = app.services().registry.snapshot();
     let rules = snapshot.rules(&setup.organization, &setup.agent).unwrap_or_else(|| snapshot.denying_rules());
     let facts = session.state.facts();

@@ -5,7 +5,7 @@ use toolgate_sdk::serde_json::value::RawValue;
 use toolgate_sdk::serde_json::{self, Value};
 use toolgate_sdk::{Context, Error};
 
-use crate::connection::{Connection, Params, Request};
+use crate::connection::{CALL, Connection, Params, Request};
 use crate::content;
 use crate::describe::Part;
 use crate::exchange::Server;
@@ -54,7 +54,7 @@ fn in_session(
 
 fn request<'a>(tool: &'a str, arguments: &'a RawValue) -> Request<'a> {
     let params = Params { name: Some(tool), arguments: Some(arguments), ..Params::default() };
-    Request { method: "tools/call", params, mirrored: Vec::new() }
+    Request { method: CALL, params, mirrored: Vec::new() }
 }
 
 /// The arguments are read only where some of them stand in header fields.

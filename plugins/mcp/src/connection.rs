@@ -19,6 +19,10 @@ use crate::text::display;
 
 /// The revision of the stateless family that is spoken.
 pub const STATELESS: &str = "2026-07-28";
+/// The method that calls a tool.
+pub const CALL: &str = "tools/call";
+/// The id of the request of a call or a list; that of `initialize` is 1.
+const REQUEST: u32 = 2;
 /// Longest id of a session: header fields of a request have 32 KiB together.
 const SESSION_BYTES: usize = 1_024;
 /// How long the end of a session is waited for. The result is there already, and a server forgets sessions anyway.
@@ -62,15 +66,18 @@ pub struct Params<'a> {
     pub meta: Option<Meta>,
 }
 
-/// What every request of the stateless family says of itself.
-#[derive(Clone, Serialize)]
+/// What every request of the stateless family says of itself, and a call in each family.
+#[derive(Clone, Default, Serialize)]
 pub struct Meta {
-    #[serde(rename = "io.modelcontextprotocol/protocolVersion")]
-    revision: &'static str,
-    #[serde(rename = "io.modelcontextprotocol/clientInfo")]
-    client: Client,
-    #[serde(rename = "io.modelcontextprotocol/clientCapabilities")]
-    capabilities: Nothing,
+    #[serde(rename = "io.modelcontextprotocol/protocolVersion", skip_serializing_if = "Option::is_none")]
+    revision: Option<&'static str>,
+    #[serde(rename = "io.modelcontextprotocol/clientInfo", skip_serializing_if = "Option::is_none")]
+    client: Option<Client>,
+    #[serde(rename = "io.modelcontextprotocol/clientCapabilities", skip_serializing_if = "Option::is_none")]
+    capabilities: Option<Nothing>,
+    /// The server tells how far a call is under this token, which is the id of the request.
+    #[serde(rename = "progressToken", skip_serializing_if = "Option::is_none")]
+    progress_token: Option<u32>,
     /// How long a daemon of Toolgate waits for a person before it answers that the call waits for an approval.
     #[serde(rename = "toolgate/wait-ms", skip_serializing_if = "Option::is_none")]
     wait_ms: Option<u64>,
@@ -136,15 +143,18 @@ impl<'a> Connection<'a> {
         let Request { method, params, mirrored } = request;
         let mut fields = self.fields();
         let mut params = params;
+        let is_call = method == CALL;
+        let progress_token = is_call.then_some(REQUEST);
+        params.meta = is_call.then(|| Meta { progress_token, ..Meta::default() });
         if matches!(self.kind, Kind::Stateless) {
             fields.push(("mcp-method", method.to_owned()));
             fields.extend(params.name.map(|name| ("mcp-name", header_params::encode(name))));
             fields.extend(mirrored);
-            let wait_ms = (method == "tools/call").then(|| self.server.patience_ms());
-            params.meta =
-                Some(Meta { revision: STATELESS, client: CLIENT, capabilities: Nothing {}, wait_ms });
+            let wait_ms = is_call.then(|| self.server.patience_ms());
+            let (revision, client, capabilities) = (Some(STATELESS), Some(CLIENT), Some(Nothing {}));
+            params.meta = Some(Meta { revision, client, capabilities, progress_token, wait_ms });
         }
-        let message = Message { jsonrpc: "2.0", id: Some(2), method, params: Some(params) };
+        let message = Message { jsonrpc: "2.0", id: Some(REQUEST), method, params: Some(params) };
         if let Kind::Events(channel) = &self.kind {
             return channel.borrow_mut().ask(&message);
         }

@@ -31,6 +31,9 @@ const LAST_WORD: Duration = Duration::from_millis(250);
 /// The least that is waited for: with less left, the call's own deadline ends it.
 const LEAST_WAIT: Duration = Duration::from_millis(50);
 
+/// The notification that tells how far a request is, and the longest text in it that is passed on.
+const PROGRESS: &str = "notifications/progress";
+const PROGRESS_CHARS: usize = 200;
 /// The question that says only "are you there".
 const PING: &str = "ping";
 /// The code of a method that is not offered.
@@ -263,10 +266,25 @@ impl Answer<'_> {
                 Received::Question { .. } => {
                     return Err(Failure::Unreadable(format!("it asks back more than {QUESTIONS} times")));
                 }
+                Received::Progress(progress) => self.tell(&progress),
                 Received::Other => {}
             }
         }
         Ok(None)
+    }
+
+    /// Passes on how far the server is.
+    fn tell(&self, progress: &Value) {
+        let [done, total] = ["progress", "total"].map(|name| progress.get(name));
+        // Fractions, as of 1, are told in hundredths.
+        let has_fraction = |number: &Value| number.as_f64().is_some_and(|number| number.fract() != 0.0);
+        let scale = if [done, total].into_iter().flatten().any(has_fraction) { 100.0 } else { 1.0 };
+        let whole = |number: &Value| format!("{:.0}", number.as_f64()? * scale).parse::<u64>().ok();
+        let message =
+            progress.get("message").and_then(Value::as_str).map(|text| display(text, PROGRESS_CHARS));
+        if let Some(done) = done.and_then(whole) {
+            self.server.context.progress(done, total.and_then(whole), message.as_deref());
+        }
     }
 
     /// Answers a question of the server. Whether it hears is its own matter.
@@ -289,7 +307,9 @@ enum Received {
         id: Value,
         method: String,
     },
-    /// A notification, or what belongs to another request.
+    /// How far the request is.
+    Progress(Value),
+    /// Another notification, or what belongs to another request.
     Other,
 }
 
@@ -297,6 +317,10 @@ impl Received {
     fn read(asked: u32, status: u16, mut message: Value) -> Self {
         let id = message["id"].take();
         if let Some(method) = message.get("method").and_then(Value::as_str) {
+            let progress = &message["params"];
+            if method == PROGRESS && is_same_id(&progress["progressToken"], asked) {
+                return Self::Progress(message["params"].take());
+            }
             return match id {
                 Value::Null => Self::Other,
                 id => Self::Question { id, method: method.to_owned() },

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::Mutex;
 use tokio::time::Instant;
-use toolgate_api::catalogue::CatalogueView;
+use toolgate_api::catalogue::{CatalogueView, PluginKind};
 use toolgate_api::error::CallError;
 use toolgate_api::name::{Name, Namespace};
 use toolgate_macros::boxed;
@@ -49,7 +49,10 @@ impl Admin {
             None => caller.may(Access::Operate)?,
         }
         let registry = &self.services().registry;
-        registry.wait_for_all_tools().await;
+        // Only built-in plugins, which are standard ones, are compiled at a start.
+        if query.kinds.as_ref().is_none_or(|kinds| kinds.contains(&PluginKind::Standard)) {
+            registry.wait_for_all_tools().await;
+        }
         let facts = self.catalogue_facts(query.organization.as_ref()).await?;
         list(&registry.snapshot(), &query, &facts).await
     }

@@ -44,7 +44,7 @@ impl RuleKey {
 
     /// Parses and validates the text of a document with this key; an error has the JSON pointer of the wrong value.
     pub fn read(&self, text: &str, snapshot: &Snapshot) -> Result<ValidDocument, ReadError> {
-        match self {
+        let (replacement, mut warnings) = match self {
             Self::Platform => {
                 let document = parse_platform(text)?;
                 check_platform(&document, snapshot.catalogue())?;
@@ -57,7 +57,7 @@ impl RuleKey {
                         .any(|organization| answers(snapshot, organization, tools))
                 };
                 warnings.retain(|warning| !warning.unresolved.as_ref().is_some_and(is_somebodys));
-                Ok(ValidDocument { replacement: Replacement::Platform(document), warnings })
+                (Replacement::Platform(document), warnings)
             }
             Self::Policy(organization) => {
                 let document = OrgDocument::parse(text)?;
@@ -65,16 +65,32 @@ impl RuleKey {
                 let replacement = Replacement::Policy(organization.clone(), document);
                 let after = snapshot.with_document(replacement.clone());
                 warnings.extend(missing_consents(&after, organization));
-                Ok(ValidDocument { replacement, warnings })
+                (replacement, warnings)
             }
             Self::Agent(organization, agent) => {
                 let document = AgentDocument::parse(text)?;
                 let rules = snapshot.rules_with(organization, document.clone());
                 document.check(rules.platform.document(), rules.organization.document())?;
                 let warnings = warnings_of_agent(&rules);
-                let replacement = Replacement::Agent(organization.clone(), agent.clone(), document);
-                Ok(ValidDocument { replacement, warnings })
+                (Replacement::Agent(organization.clone(), agent.clone(), document), warnings)
             }
+        };
+        if !snapshot.compiling().is_empty() {
+            let after = snapshot.with_document(replacement.clone());
+            warnings.retain(|warning| !self.is_premature(warning, &after));
+        }
+        Ok(ValidDocument { replacement, warnings })
+    }
+
+    /// Whether a warning is about tools of a plugin that is still being compiled, so that it may be untrue a moment later.
+    fn is_premature(&self, warning: &Warning, after: &Snapshot) -> bool {
+        let mut compiling = after.compiling().iter();
+        match (self, &warning.unresolved) {
+            (_, Some(tools)) => compiling.any(|plugin| tools.namespace().is_none_or(|named| named == plugin)),
+            (Self::Agent(organization, agent), None) if warning.code == NO_TOOLS => {
+                compiling.any(|plugin| after.may_use(organization, agent, plugin))
+            }
+            _ => false,
         }
     }
 
@@ -117,6 +133,8 @@ fn answers(snapshot: &Snapshot, organization: &Name, tools: &ToolPattern) -> boo
     own.flat_map(|plugin| &plugin.descriptor.tools).any(|tool| tools.matches(&tool.id))
 }
 
+/// The code of a warning that an agent has no callable tool.
+const NO_TOOLS: &str = "NO_TOOLS";
 /// Limit of decisions evaluated to find agents without a callable tool.
 const DECISIONS: usize = 1_000_000;
 /// Decisions that suffice to find a callable tool for most agents.
@@ -135,7 +153,10 @@ pub fn left_with_nothing(key: &RuleKey, before: Option<&Snapshot>, after: &Snaps
         RuleKey::Agent(..) => return None,
     };
     let has_tools = |snapshot: &Snapshot, organization: &Name, agent: &Name| {
+        let is_expected =
+            || snapshot.compiling().iter().any(|plugin| snapshot.may_use(organization, agent, plugin));
         snapshot.rules(organization, agent).is_some_and(|rules| no_tools_warning(&rules).is_none())
+            || is_expected()
     };
     let (mut left, mut named, mut decisions) = (0_usize, Vec::new(), 0);
     for organization in after.organizations(organization) {
@@ -162,7 +183,7 @@ fn no_tools(left: usize, named: &[String], of: &str) -> Option<Warning> {
         "no loaded tool is left for {}{more}{of}: no session can be opened for them",
         named.join(", ")
     );
-    (left > 0).then(|| Warning::new("NO_TOOLS", "", message))
+    (left > 0).then(|| Warning::new(NO_TOOLS, "", message))
 }
 
 /// Returns the warnings about the document of the agent of these rules: first those of its text, then those of its
@@ -180,5 +201,38 @@ impl From<RuleKey> for DocumentKey {
             RuleKey::Policy(organization) => Self::Policy(organization),
             RuleKey::Agent(organization, agent) => Self::Agent { organization, agent },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use toolgate_api::limits::LimitsPatch;
+
+    use super::super::Registry;
+    use super::*;
+
+    /// G16: what a first start is still compiling is neither unknown nor missing.
+    #[test]
+    fn g16_no_warning_is_about_a_plugin_that_is_being_compiled() {
+        let registry = Registry::new(LimitsPatch::new(), Default::default());
+        let (acme, bot) = (Name::parse("acme").unwrap(), Name::parse("bot").unwrap());
+        registry.put_organization(acme.clone(), BTreeSet::new());
+        let key = RuleKey::Agent(acme.clone(), bot);
+        let codes = |key: &RuleKey, text: &str| {
+            let warnings = key.read(text, &registry.snapshot()).unwrap().warnings;
+            warnings.iter().map(|warning| (warning.code, warning.path.clone())).collect::<Vec<_>>()
+        };
+        let agent = r#"{"enabled":["files/*","crm/search"]}"#;
+        let policy = r#"{"enabled":["files/*","crm/search"]}"#;
+        let unknown = |at: usize| ("UNRESOLVED_TOOL", format!("/enabled/{at}"));
+        registry.set_compiling([Namespace::parse("files").unwrap()].into());
+        assert_eq!(codes(&key, agent), [unknown(1)]);
+        assert_eq!(codes(&RuleKey::Policy(acme.clone()), policy), [unknown(1)]);
+        assert_eq!(codes(&key, r#"{"enabled":["crm/search"]}"#), [unknown(0), ("NO_TOOLS", String::new())]);
+        registry.set_compiling([].into());
+        assert_eq!(codes(&key, agent), [unknown(0), unknown(1), ("NO_TOOLS", String::new())]);
+        assert_eq!(codes(&RuleKey::Policy(acme), policy), [unknown(0), unknown(1)]);
     }
 }

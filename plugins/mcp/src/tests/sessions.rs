@@ -82,7 +82,9 @@ fn m4_a_call_opens_a_session_and_ends_it() {
     assert_eq!(sent[1].json(), json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
     assert_eq!(
         sent[2].json(),
-        json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "echo", "arguments": {"message": "hi"}}})
+        json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {
+            "name": "echo", "arguments": {"message": "hi"}, "_meta": {"progressToken": 2},
+        }})
     );
 }
 

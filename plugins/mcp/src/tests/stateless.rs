@@ -72,12 +72,43 @@ fn m4_a_call_is_one_request_whose_headers_say_what_its_body_says() {
                     "io.modelcontextprotocol/protocolVersion": STATELESS,
                     "io.modelcontextprotocol/clientInfo": client,
                     "io.modelcontextprotocol/clientCapabilities": {},
+                    "progressToken": 2,
                     // Half of the time that the call has.
                     "toolgate/wait-ms": 14_875,
                 },
             },
         })
     );
+}
+
+/// Events with the progress of this and of another request, before the result.
+#[test]
+fn m4_progress_of_the_server_is_passed_on() {
+    let network = testing::network(|request| {
+        let progress = |token: Value, told: Value| {
+            let mut params = told;
+            params["progressToken"] = token;
+            json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
+        };
+        let answer = json!({"jsonrpc": "2.0", "id": request.json()["id"], "result": {"content": []}});
+        let events = [
+            progress(json!(2), json!({"progress": 1, "total": 4, "message": "a\u{202e}b"})),
+            progress(json!(7), json!({"progress": 2, "total": 4})),
+            progress(json!("2"), json!({"progress": 0.5, "total": 1})),
+            progress(json!(2), json!({"progress": -1})),
+            answer,
+        ];
+        let body: String = events.iter().map(|event| format!("data: {event}\n\n")).collect();
+        Ok(Reply::new(200).header("content-type", "text/event-stream").body(body))
+    });
+    let context = testing::context().build();
+    let plugin = plugin();
+    let definition = plugin["tools"].as_array().unwrap()[1]["definition"].to_string();
+    Mcp::call("echo", &definition, &context, "{}").unwrap();
+    let told: Vec<_> =
+        testing::reported(&context).into_iter().map(|told| (told.done, told.total, told.message)).collect();
+    assert_eq!(told, [(1, Some(4), Some("a\\u{202e}b".to_owned())), (50, Some(100), None)]);
+    drop(network);
 }
 
 #[test]
