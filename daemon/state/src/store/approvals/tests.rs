@@ -84,6 +84,26 @@ async fn g11_as_many_uses_are_taken_as_there_are_and_in_time() {
     assert_eq!(store.use_approval("a1", 89).await.expect("used"), Some(0));
 }
 
+/// A client that posts in a loop may look before the decision and ask after it.
+#[tokio::test]
+async fn g11_a_call_that_is_decided_is_not_asked_about_again() {
+    let (_folder, store) = empty_store().await;
+    for (call, decision) in [("c1", ApprovalState::Denied), ("c2", ApprovalState::Approved)] {
+        let [first, second] = ["first", "second"].map(|id| format!("{call}-{id}"));
+        store.ask_for_approval(&pending_approval(&first, call)).await.expect("stored");
+        let decided = Decision { state: decision, ..yes(1, 90) };
+        assert!(store.decide_approval(&first, &decided).await.expect("decided"));
+        let (found, _) = store.ask_for_approval(&pending_approval(&second, call)).await.expect("asked");
+        assert_eq!((found.id, found.state), (first, decision));
+    }
+    // One that another call used up is asked for again, and another call asks for itself.
+    assert_eq!(store.use_approval("c2-first", 20).await.expect("used"), Some(0));
+    for call in ["c2", "c3"] {
+        let (asked, _) = store.ask_for_approval(&pending_approval("again", call)).await.expect("stored");
+        assert_eq!((asked.id.as_str(), asked.state), ("again", ApprovalState::Pending), "{call}");
+    }
+}
+
 #[tokio::test]
 async fn a_late_decision_has_no_effect() {
     let (_folder, store) = empty_store().await;
