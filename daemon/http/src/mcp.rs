@@ -159,7 +159,7 @@ pub(crate) async fn post(
     let (mut parts, body) = request.into_parts();
     let limit_bytes = app.settings().http.body_bytes;
     let body = body::read(&app, caller.organization.as_ref(), body, limit_bytes).await?;
-    let accepted = wire::accepted(&parts.headers);
+    let accepted = wire::accepted_types(&parts.headers);
     let message = match wire::name_both(&mut parts.headers, accepted).and_then(|()| wire::read(body.bytes()))
     {
         Ok(message) => message,

@@ -88,12 +88,12 @@ fn number_text(this: &JsValue, arguments: &[JsValue], context: &mut Context) -> 
         return Ok(JsString::from(format!("{sign}{before}{text}{after}")).into());
     }
     let sign = if number < 0.0 { "-" } else { "" };
-    let text = grouped(number.abs() * factor, least, most);
+    let text = with_commas(number.abs() * factor, least, most);
     Ok(JsString::from(format!("{sign}{before}{text}{after}")).into())
 }
 
 /// A number with a comma after each three digits, and so many digits behind the point.
-fn grouped(number: f64, least: usize, most: usize) -> String {
+fn with_commas(number: f64, least: usize, most: usize) -> String {
     let fixed = format!("{number:.most$}");
     let (whole, fraction) = fixed.split_once('.').unwrap_or((&fixed, ""));
     let kept = fraction.trim_end_matches('0').len().max(least);
@@ -160,7 +160,7 @@ mod tests {
             (999.0, 0, 3, "999"),
             (1_000.0, 0, 0, "1,000"),
         ] {
-            assert_eq!(grouped(number, least, most), text);
+            assert_eq!(with_commas(number, least, most), text);
         }
     }
 }

@@ -30,7 +30,7 @@ pub(super) struct Performs {
 pub(super) async fn list(client: &Client, performs: Performs) -> Vec<Tool> {
     let visible = client.tools().await;
     let mut tools = if client.shown == ToolsShown::Search { search_tools() } else { Vec::new() };
-    tools.extend(entries(listed(client.shown, visible, performs).iter()));
+    tools.extend(entries(listed_tools(client.shown, visible, performs).iter()));
     tools
 }
 
@@ -40,13 +40,13 @@ pub(super) async fn names(client: &Client) -> (Vec<String>, usize) {
     let callable = visible.len();
     let found = [FIND, DESCRIBE, CALL].map(str::to_owned);
     let mut names = if client.shown == ToolsShown::Search { found.to_vec() } else { Vec::new() };
-    let listed = listed(client.shown, visible, Performs { all: false, questions: false });
+    let listed = listed_tools(client.shown, visible, Performs { all: false, questions: false });
     names.extend(listed.iter().map(|tool| tool.name().to_owned()));
     (names, callable)
 }
 
 /// The tools that a list has, besides those of a search.
-fn listed(shown: ToolsShown, visible: Vec<VisibleTool>, performs: Performs) -> Vec<VisibleTool> {
+fn listed_tools(shown: ToolsShown, visible: Vec<VisibleTool>, performs: Performs) -> Vec<VisibleTool> {
     let mut tools = if shown == ToolsShown::Code { only_scripts(visible) } else { visible };
     tools.retain(|tool| {
         let is_performed =

@@ -155,7 +155,7 @@ fn error_message(id: &Value, code: ErrorCode, message: &str) -> Value {
 }
 
 /// The types that a client accepts (RFC 9110, 12.5.1): without the header, and by a wildcard, it takes every type.
-pub(super) fn accepted(headers: &HeaderMap) -> Accepted {
+pub(super) fn accepted_types(headers: &HeaderMap) -> Accepted {
     let mut accepted = Accepted { json: false, events: false };
     let mut is_named = false;
     for range in
@@ -304,7 +304,7 @@ mod tests {
             if let Some(value) = value {
                 headers.insert(header::ACCEPT, value.parse().expect("a value"));
             }
-            let Accepted { json, events } = accepted(&headers);
+            let Accepted { json, events } = accepted_types(&headers);
             (json, events)
         };
         for both in [
