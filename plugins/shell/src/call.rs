@@ -1,8 +1,8 @@
 //! One call of a command: its arguments, options and streams.
 
-use crate::files::explain;
+use crate::files::{Place, explain};
 use crate::shell::{Outcome, Shell, Stop};
-use crate::stream::Streams;
+use crate::stream::{Output, Streams};
 
 /// Output is collected up to this size before it is written.
 const PENDING_BYTES: usize = 64 * 1024;
@@ -183,7 +183,17 @@ impl<'s> Call<'s> {
         Ok((inputs, is_complete))
     }
 
-    pub fn place(&self, path: &str) -> std::io::Result<std::path::PathBuf> {
+    /// Opens a file to write, which is made if it is missing.
+    pub fn create(&self, path: &str, appends: bool) -> std::io::Result<Output> {
+        self.shell.files.create(&self.shell.state.current, path, appends)
+    }
+
+    /// The names in a folder, sorted.
+    pub fn names(&self, folder: &str) -> std::io::Result<Vec<String>> {
+        self.shell.files.list(&self.shell.state.current, folder)
+    }
+
+    pub fn place(&self, path: &str) -> std::io::Result<Place> {
         self.shell.files.resolve(&self.shell.state.current, path)
     }
 }

@@ -1,23 +1,30 @@
 //! The commands, each a function over a call.
 
 mod archive;
+mod bc;
 mod builtin;
 mod codec;
 mod copy;
 mod date;
 mod declare;
 mod diff;
+mod dump;
 mod find;
 mod grep;
+mod inspect;
 mod jq;
+mod layout;
 mod list;
 mod patch;
+mod pieces;
 mod printf;
 mod sed;
 mod sort;
 mod text;
 mod translate;
+mod tree;
 mod xargs;
+mod zip;
 
 use crate::awk;
 use crate::call::Call;
@@ -32,7 +39,7 @@ pub type Run = fn(&mut Call<'_>) -> Outcome;
 pub const HINT: &str = "`help` lists the commands of this shell";
 
 /// Commands that are part of the shell in bash too.
-const BUILTINS: [(&str, Run); 45] = [
+const BUILTINS: [(&str, Run); 47] = [
     (".", builtin::source),
     (":", builtin::yes),
     ("[", builtin::bracket),
@@ -44,6 +51,7 @@ const BUILTINS: [(&str, Run); 45] = [
     ("continue", builtin::leave_loop),
     ("declare", declare::declare),
     ("dirs", builtin::folders),
+    ("disown", builtin::yes),
     ("echo", builtin::echo),
     ("eval", builtin::eval),
     ("exec", builtin::exec),
@@ -54,6 +62,7 @@ const BUILTINS: [(&str, Run); 45] = [
     ("hash", builtin::yes),
     ("help", builtin::help),
     ("jobs", builtin::yes),
+    ("kill", crate::execute::kill),
     ("let", builtin::arithmetic),
     ("local", declare::declare),
     ("mapfile", declare::mapfile),
@@ -77,28 +86,33 @@ const BUILTINS: [(&str, Run); 45] = [
     ("umask", builtin::umask),
     ("unalias", builtin::yes),
     ("unset", declare::unset),
-    ("wait", builtin::yes),
+    ("wait", crate::execute::wait),
 ];
 
-const COMMANDS: [(&str, Run); 58] = [
+const COMMANDS: [(&str, Run); 77] = [
     ("awk", awk::awk),
     ("base64", codec::base64),
     ("basename", text::basename),
     ("bash", builtin::bash),
+    ("bc", bc::bc),
     ("cat", text::cat),
     ("chmod", copy::chmod),
     ("cmp", diff::cmp),
+    ("column", layout::column),
     ("comm", sort::comm),
     ("cp", copy::copy),
     ("cut", text::cut),
     ("date", date::date),
     ("diff", diff::diff),
     ("dirname", text::dirname),
+    ("du", tree::du),
     ("egrep", grep::grep),
     ("env", builtin::env),
     ("expr", builtin::expr),
     ("fgrep", grep::grep),
+    ("file", inspect::file),
     ("find", find::find),
+    ("fold", layout::fold),
     ("gawk", awk::awk),
     ("grep", grep::grep),
     ("gunzip", archive::gzip),
@@ -106,12 +120,15 @@ const COMMANDS: [(&str, Run); 58] = [
     ("head", text::head),
     ("hostname", builtin::hostname),
     ("id", builtin::whoami),
+    ("join", pieces::join),
     ("jq", jq::jq),
     ("ls", list::list),
+    ("md5sum", codec::checksum),
     ("mkdir", copy::make_folder),
     ("mktemp", copy::make_temporary),
     ("mv", copy::copy),
     ("nl", text::number),
+    ("od", dump::od),
     ("paste", sort::paste),
     ("patch", patch::patch),
     ("printenv", builtin::env),
@@ -123,31 +140,39 @@ const COMMANDS: [(&str, Run); 58] = [
     ("sed", sed::sed),
     ("seq", text::sequence),
     ("sh", builtin::bash),
-    ("sha256sum", codec::sha256),
+    ("sha1sum", codec::checksum),
+    ("sha256sum", codec::checksum),
+    ("sha512sum", codec::checksum),
+    ("shuf", pieces::shuf),
     ("sleep", builtin::sleep),
     ("sort", sort::sort),
+    ("split", pieces::split),
+    ("stat", inspect::stat),
     ("tac", text::reverse_lines),
     ("tail", text::tail),
     ("tar", archive::tar),
     ("tee", text::tee),
+    ("time", crate::execute::time_command),
     ("timeout", builtin::timeout),
     ("touch", copy::touch),
     ("tr", translate::translate),
+    ("tree", tree::tree),
     ("uniq", sort::uniq),
+    ("unzip", zip::unzip),
     ("wc", text::count),
     ("which", builtin::find_type),
     ("whoami", builtin::whoami),
     ("xargs", xargs::xargs),
+    ("xxd", dump::xxd),
     ("yes", text::repeat),
+    ("zcat", archive::gzip),
+    ("zip", zip::zip),
 ];
 
 pub fn find(name: &str) -> Option<Run> {
     let in_table = |table: &[(&str, Run)]| {
         table.binary_search_by_key(&name, |(known, _)| known).ok().map(|index| table[index].1)
     };
-    if name == "zcat" {
-        return Some(archive::gzip);
-    }
     in_table(&BUILTINS).or_else(|| in_table(&COMMANDS))
 }
 
@@ -157,8 +182,7 @@ pub fn is_builtin(name: &str) -> bool {
 
 /// The names of all commands.
 pub fn names() -> Vec<&'static str> {
-    let mut names: Vec<&str> =
-        BUILTINS.iter().chain(&COMMANDS).map(|(name, _)| *name).chain(["zcat"]).collect();
+    let mut names: Vec<&str> = BUILTINS.iter().chain(&COMMANDS).map(|(name, _)| *name).collect();
     names.sort_unstable();
     names
 }

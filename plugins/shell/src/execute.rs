@@ -1,6 +1,7 @@
 //! Runs the syntax tree of a script. No command is a process: each is a function over streams.
 
 mod call_command;
+mod job;
 mod redirect;
 mod test;
 mod trap;
@@ -12,6 +13,7 @@ use crate::shell::{MAX_FRAMES, Outcome, Shell, Stop};
 use crate::stream::{Output, Streams};
 use crate::syntax::{AndOr, Arm, ArmEnd, Command, Compound, List, Part, Pipeline, Word};
 
+pub use job::{kill, time_command, wait};
 pub use test::evaluate as evaluate_test;
 pub use trap::trap;
 
@@ -20,7 +22,8 @@ impl Shell {
     pub fn list(&mut self, list: &List, io: &Streams) -> Outcome {
         let mut status = 0;
         for and_or in list {
-            status = self.and_or(and_or, io)?;
+            status =
+                if and_or.is_background { self.background(and_or, io)? } else { self.and_or(and_or, io)? };
         }
         Ok(status)
     }
@@ -40,6 +43,13 @@ impl Shell {
     fn pipeline(&mut self, pipeline: &Pipeline, is_tested: bool, io: &Streams) -> Outcome {
         let redirected = self.state.redirected.clone();
         let io = redirected.as_deref().unwrap_or(io);
+        match pipeline.timing {
+            None => self.run_pipeline(pipeline, is_tested, io),
+            Some(timing) => job::time(io, timing, || self.run_pipeline(pipeline, is_tested, io)),
+        }
+    }
+
+    fn run_pipeline(&mut self, pipeline: &Pipeline, is_tested: bool, io: &Streams) -> Outcome {
         let is_tested = is_tested || pipeline.is_negated;
         self.tested += u32::from(is_tested);
         let outcome = match pipeline.stages.as_slice() {
@@ -119,6 +129,7 @@ impl Shell {
     pub fn subshell(&mut self, io: &Streams, run: impl FnOnce(&mut Self) -> Outcome) -> Outcome {
         let state = self.state.clone();
         let keeps_errors = self.state.options.traces_errors;
+        let last_consumers = std::mem::take(&mut self.last_consumers);
         self.state.redirected = None;
         self.state.traps.retain(|condition, _| keeps_errors && condition == "ERR");
         let outcome = self.deeper(|shell| {
@@ -126,6 +137,7 @@ impl Shell {
             shell.end(outcome, io)
         });
         self.state = state;
+        self.last_consumers = last_consumers;
         match outcome {
             Err(Stop::Exit(status)) if self.depth == u32::MAX => Err(Stop::Exit(status)),
             Err(Stop::Exit(status) | Stop::Return(status)) => Ok(status),
@@ -134,7 +146,14 @@ impl Shell {
         }
     }
 
+    /// Runs a command, and then the consumers of its `>( )`.
     fn command(&mut self, command: &Command, io: &Streams) -> Outcome {
+        let consumers = self.consumers.len();
+        let outcome = self.command_inside(command, io);
+        if self.consumers.len() > consumers { self.consume(consumers, outcome) } else { outcome }
+    }
+
+    fn command_inside(&mut self, command: &Command, io: &Streams) -> Outcome {
         match command {
             Command::Simple(simple) => self.simple(simple, io),
             Command::Function(name, body) => {

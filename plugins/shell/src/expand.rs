@@ -176,6 +176,10 @@ impl Shell {
                     let path = self.files.add_process(output);
                     fields.push(&path, true);
                 }
+                Part::Consumer(list) => {
+                    let path = self.add_consumer(list, io);
+                    fields.push(&path, true);
+                }
                 Part::Arithmetic(word) => {
                     let value = self.arithmetic_word(word, io)?.to_string();
                     if is_quoted { fields.push(&value, true) } else { fields.split(&value) }

@@ -1,10 +1,21 @@
-//! The files that a script sees: those of the workspace, and a few devices.
+//! The files that a script sees: those of the workspace, those of `/tmp`, and a few devices.
 
+mod memory;
+mod place;
+
+use std::cell::RefCell;
 use std::collections::HashMap;
-use std::fs::{self, File, Metadata, OpenOptions};
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+
+use crate::stream::Output;
+
+use memory::Memory;
+pub use place::{Kind, Metadata, Place};
+
+/// The folder whose files are in memory.
+pub const TEMPORARY: &str = "/tmp";
 
 /// The largest file that is read as a whole.
 pub const MAX_FILE_BYTES: u64 = 32 * 1024 * 1024;
@@ -21,20 +32,37 @@ pub struct Files {
     pub max_paths: usize,
     /// The folder on the file system.
     folder: PathBuf,
-    /// Outputs of `<( )`, by their paths.
-    processes: HashMap<String, Rc<Vec<u8>>>,
+    /// Files of `/tmp`. Clones share them.
+    temporary: Rc<RefCell<Memory>>,
+    /// Outputs of `<( )` and inputs of `>( )`, by their paths.
+    processes: HashMap<String, Process>,
+}
+
+#[derive(Clone)]
+enum Process {
+    Read(Rc<Vec<u8>>),
+    Write(Output),
 }
 
 impl Files {
     pub fn new(root: &str, folder: &Path) -> Self {
         let (root, folder) = (root.to_owned(), folder.to_owned());
-        Self { root, max_paths: MAX_PATHS, folder, processes: HashMap::new() }
+        Self { root, max_paths: MAX_PATHS, folder, ..Self::default() }
     }
 
     /// Keeps the output of `<( )` and returns its path.
     pub fn add_process(&mut self, output: Vec<u8>) -> String {
+        self.add(Process::Read(Rc::new(output)))
+    }
+
+    /// Keeps the input of `>( )` and returns its path.
+    pub fn add_consumer(&mut self, input: Output) -> String {
+        self.add(Process::Write(input))
+    }
+
+    fn add(&mut self, process: Process) -> String {
         let path = format!("/dev/fd/{}", 63 + self.processes.len());
-        self.processes.insert(path.clone(), Rc::new(output));
+        self.processes.insert(path.clone(), process);
         path
     }
 
@@ -52,8 +80,8 @@ impl Files {
         format!("/{}", names.join("/"))
     }
 
-    /// The place of a path, which must be in the workspace.
-    pub fn resolve(&self, current: &str, path: &str) -> io::Result<PathBuf> {
+    /// The place of a path, which must be in the workspace or in `/tmp`.
+    pub fn resolve(&self, current: &str, path: &str) -> io::Result<Place> {
         if path.is_empty() {
             return Err(io::ErrorKind::NotFound.into());
         }
@@ -61,61 +89,46 @@ impl Files {
             return Err(io::Error::other("a path cannot contain a zero byte"));
         }
         let absolute = self.absolute(current, path);
-        match absolute.strip_prefix(&self.root) {
-            Some("") => Ok(self.folder.clone()),
-            Some(inside) if inside.starts_with('/') => Ok(self.folder.join(&inside[1..])),
-            _ => Err(io::ErrorKind::PermissionDenied.into()),
+        if let Some(inside) = below(&absolute, &self.root) {
+            let folder = &self.folder;
+            return Ok(Place::Disk(if inside.is_empty() { folder.clone() } else { folder.join(inside) }));
+        }
+        match below(&absolute, TEMPORARY) {
+            Some(inside) => Ok(Place::Memory(Rc::clone(&self.temporary), inside.to_owned())),
+            None => Err(io::ErrorKind::PermissionDenied.into()),
         }
     }
 
     pub fn metadata(&self, current: &str, path: &str) -> io::Result<Metadata> {
-        fs::metadata(self.resolve(current, path)?)
+        self.resolve(current, path)?.metadata()
     }
 
     pub fn read(&self, current: &str, path: &str) -> io::Result<Vec<u8>> {
-        if let Some(output) = self.processes.get(path) {
-            return Ok(output.to_vec());
+        match self.processes.get(path) {
+            Some(Process::Read(output)) => Ok(output.to_vec()),
+            _ if path == "/dev/null" => Ok(Vec::new()),
+            _ => self.resolve(current, path)?.read(),
         }
-        if path == "/dev/null" {
-            return Ok(Vec::new());
-        }
-        let place = self.resolve(current, path)?;
-        let mut bytes = Vec::new();
-        File::open(&place)
-            .and_then(|file| file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes))
-            .map_err(|error| explain_folder(error, &place))?;
-        if bytes.len() as u64 > MAX_FILE_BYTES {
-            return Err(io::Error::other(format!("larger than {} MiB", MAX_FILE_BYTES >> 20)));
-        }
-        Ok(bytes)
     }
 
-    pub fn create(&self, current: &str, path: &str, appends: bool) -> io::Result<File> {
-        let place = self.resolve(current, path)?;
-        let mut options = OpenOptions::new();
-        options.create(true).write(true).append(appends).truncate(!appends);
-        options.open(&place).map_err(|error| explain_folder(error, &place))
+    /// Opens a file to write, which is made if it is missing.
+    pub fn create(&self, current: &str, path: &str, appends: bool) -> io::Result<Output> {
+        match self.processes.get(path) {
+            Some(Process::Write(input)) => Ok(input.clone()),
+            _ if path == "/dev/null" => Ok(Output::Null),
+            _ => self.resolve(current, path)?.open(appends),
+        }
     }
 
     /// The names in a folder, sorted. More than `max_paths` are an error.
     pub fn list(&self, current: &str, path: &str) -> io::Result<Vec<String>> {
-        let mut names = Vec::new();
-        for entry in fs::read_dir(self.resolve(current, path)?)? {
-            let name = match entry {
-                Ok(entry) => entry.file_name(),
-                // The entry vanished while its folder was read.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                Err(error) => return Err(error),
-            };
-            // Scripts have no text for a name that is not UTF-8, and the host leaves out such names too.
-            names.extend(name.into_string());
-            if names.len() > self.max_paths {
-                return Err(io::Error::other(format!(
-                    "{path}: the folder has more than {} entries, and none was taken: keep its files in smaller folders, and \
-                     name one of these",
-                    self.max_paths
-                )));
-            }
+        let mut names = self.resolve(current, path)?.names(self.max_paths)?;
+        if names.len() > self.max_paths {
+            return Err(io::Error::other(format!(
+                "{path}: the folder has more than {} entries, and none was taken: keep its files in smaller folders, and \
+                 name one of these",
+                self.max_paths
+            )));
         }
         names.sort_unstable();
         Ok(names)
@@ -142,16 +155,19 @@ impl Files {
     }
 }
 
-/// The error of a folder that is used as a file. Asked only then, since each question to the host costs.
-fn explain_folder(error: io::Error, place: &Path) -> io::Error {
-    if place.is_dir() { io::ErrorKind::IsADirectory.into() } else { error }
+/// The path below a folder, without a slash before it.
+fn below<'p>(absolute: &'p str, folder: &str) -> Option<&'p str> {
+    let inside = absolute.strip_prefix(folder)?;
+    if inside.is_empty() { Some(inside) } else { inside.strip_prefix('/') }
 }
 
 /// The message of an error, in the words of the C library.
 pub fn explain(error: &io::Error) -> String {
     let text = match error.kind() {
         io::ErrorKind::NotFound => "No such file or directory",
-        io::ErrorKind::PermissionDenied => "Permission denied: only the files of the workspace are there",
+        io::ErrorKind::PermissionDenied => {
+            "Permission denied: only the files of the workspace and of /tmp are there"
+        }
         io::ErrorKind::NotADirectory => "Not a directory",
         io::ErrorKind::IsADirectory => "Is a directory",
         io::ErrorKind::AlreadyExists => "File exists",

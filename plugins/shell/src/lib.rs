@@ -63,9 +63,9 @@ pub struct Ended {
 /// Use it for work in many small steps: to search, filter, count, transform, compare, move and pack files in one call.
 ///
 /// - Pipes, redirections, here-documents, variables, arrays, `$(( ))`, `[[ ]]`, globs, loops, `case`, functions, `set -euo pipefail`.
-/// - Commands: ls cat head tail wc sort uniq cut tr grep sed awk jq find xargs diff patch mkdir rm mv cp tee touch date base64 sha256sum tar gzip gunzip zcat printf test seq comm paste and others; `help` lists all.
-/// - There are the files of the workspace and nothing else: no other programs, no network, no background jobs (`&`), no `/tmp`.
-/// - Each call starts in `/workspace` with new variables; files stay.
+/// - Commands: ls cat head tail wc sort uniq cut tr grep sed awk jq bc find xargs diff patch mkdir rm mv cp tee touch stat du date base64 sha256sum xxd tar gzip zip unzip printf test seq comm join paste column and others; `help` lists all.
+/// - There are the files of the workspace and nothing else: no other programs, no network. A command with `&` runs to its end at once.
+/// - Each call starts in `/workspace` with new variables; files stay, except those of `/tmp` (16 MiB).
 #[tool(
     destructive,
     open_world = false,

@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use crate::syntax::{
     AndOr, Argument, Assigned, Assignment, Command, List, Part, Pipeline, Redirect, Simple, Stage, Target,
-    Word, plain,
+    Timing, Word, plain,
 };
 
 /// Deeper nesting would exhaust the stack.
@@ -195,12 +195,13 @@ impl Parser {
                 _ if self.keyword().is_some_and(|word| CLOSERS.contains(&word.as_str())) => break,
                 _ => {}
             }
-            list.push(self.and_or()?);
+            let mut and_or = self.and_or()?;
             self.blanks();
+            and_or.is_background = self.take("&");
+            let is_ended = and_or.is_background;
+            list.push(and_or);
             match self.peek() {
-                Some('&') => {
-                    return Err(self.error("`&` starts no background job here: every command runs to its end, one after the other"));
-                }
+                _ if is_ended => {}
                 Some(';') if !self.looking_at(";;") && !self.looking_at(";&") => self.position += 1,
                 Some('\n' | ';' | ')') | None => {}
                 _ => return Err(self.unexpected_token()),
@@ -227,7 +228,7 @@ impl Parser {
             self.blanks();
             let is_and = self.looking_at("&&");
             if !is_and && !self.looking_at("||") {
-                return Ok(AndOr { first, rest });
+                return Ok(AndOr { first, rest, is_background: false });
             }
             self.position += 2;
             self.newlines()?;
@@ -236,11 +237,19 @@ impl Parser {
     }
 
     fn pipeline(&mut self) -> Parsed<Pipeline> {
-        let mut is_negated = false;
-        self.blanks();
-        while self.take_keyword("!") {
-            is_negated = !is_negated;
-            self.blanks();
+        let (mut is_negated, mut timing) = (false, None);
+        loop {
+            if self.take_keyword("!") {
+                is_negated = !is_negated;
+            } else if self.take_keyword("time") {
+                timing = Some(if self.take_keyword("-p") { Timing::Posix } else { Timing::Bash });
+            } else {
+                break;
+            }
+        }
+        if timing.is_some() && matches!(self.peek(), None | Some('\n' | ';' | ')')) {
+            let stages = vec![Stage { command: Command::Simple(Simple::default()), pipes_errors: false }];
+            return Ok(Pipeline { is_negated, timing, stages });
         }
         let mut stages = Vec::new();
         loop {
@@ -250,7 +259,7 @@ impl Parser {
             let pipes_errors = goes_on && self.looking_at("|&");
             stages.push(Stage { command, pipes_errors });
             if !goes_on {
-                return Ok(Pipeline { is_negated, stages });
+                return Ok(Pipeline { is_negated, timing, stages });
             }
             self.position += 1 + usize::from(pipes_errors);
             self.newlines()?;

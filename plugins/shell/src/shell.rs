@@ -6,7 +6,7 @@ use std::rc::Rc;
 use regex::Regex;
 
 use crate::files::Files;
-use crate::stream::Streams;
+use crate::stream::{Output, Streams};
 use crate::syntax::{Command, List};
 use crate::wildcard;
 
@@ -141,6 +141,25 @@ pub struct State {
     pub next_option: (usize, usize),
     /// The folders of `pushd`, the last one first to return to.
     pub folders: Vec<String>,
+    /// The commands before an `&`, which have ended.
+    pub jobs: Vec<Job>,
+}
+
+/// A command that was written with `&`.
+#[derive(Clone, Copy)]
+pub struct Job {
+    /// Its `$!`.
+    pub id: u32,
+    pub status: i32,
+    /// Whether `wait` returned its status already.
+    pub is_waited: bool,
+}
+
+/// The commands of `>( )`, which run after the command that writes to them.
+pub struct Consumer {
+    pub input: Output,
+    pub list: Rc<List>,
+    pub io: Streams,
 }
 
 #[derive(Default)]
@@ -161,6 +180,12 @@ pub struct Shell {
     pub substitutions: u64,
     /// Whether a pipe was full, so that a command was cut short.
     pub cut_pipe: bool,
+    /// Consumers of the commands that run.
+    pub consumers: Vec<Consumer>,
+    /// Consumers of an `exec`, which run when their shell ends.
+    pub last_consumers: Vec<Consumer>,
+    /// How many jobs there were, in subshells too.
+    pub started_jobs: u32,
     regexes: HashMap<String, Regex>,
 }
 
@@ -293,6 +318,16 @@ impl Shell {
         Ok(self
             .regex(&format!("{flags}^(?:{})$", wildcard::translate(pattern, false, false)))?
             .is_match(text))
+    }
+
+    /// Whether a whole text matches one of several patterns.
+    pub fn matches_any(&mut self, patterns: &[String], text: &str) -> Outcome<bool> {
+        for pattern in patterns {
+            if self.matches(pattern, text)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Whether a text is one that matches `before`, one that does not match `inside`, and one that matches `after`.

@@ -3,7 +3,6 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::{self, Write};
 use std::rc::Rc;
 
@@ -69,7 +68,7 @@ impl Input {
 #[derive(Clone)]
 pub enum Output {
     Buffer(Rc<RefCell<Buffer>>),
-    File(Rc<RefCell<File>>),
+    File(Rc<RefCell<dyn Write>>),
     Null,
 }
 
@@ -99,6 +98,11 @@ impl Output {
             Self::Buffer(buffer) => buffer.take(),
             _ => Buffer::default(),
         }
+    }
+
+    /// Whether a buffer refuses more.
+    pub fn is_full(&self) -> bool {
+        matches!(self, Self::Buffer(buffer) if buffer.borrow().is_full())
     }
 
     pub fn write(&self, bytes: &[u8]) -> io::Result<()> {

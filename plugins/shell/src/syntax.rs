@@ -11,12 +11,25 @@ pub type List = Vec<AndOr>;
 pub struct AndOr {
     pub first: Pipeline,
     pub rest: Vec<(bool, Pipeline)>,
+    /// `&` after it.
+    pub is_background: bool,
 }
 
 #[derive(Debug)]
 pub struct Pipeline {
     pub is_negated: bool,
+    /// `time` before it.
+    pub timing: Option<Timing>,
     pub stages: Vec<Stage>,
+}
+
+/// How `time` writes what it measured.
+#[derive(Clone, Copy, Debug)]
+pub enum Timing {
+    /// Minutes and seconds.
+    Bash,
+    /// `-p`: seconds.
+    Posix,
 }
 
 #[derive(Debug)]
@@ -137,6 +150,8 @@ pub enum Part {
     Command(Rc<List>),
     /// `<( )`
     Process(Rc<List>),
+    /// `>( )`
+    Consumer(Rc<List>),
     /// `$(( ))`
     Arithmetic(Rc<Word>),
 }

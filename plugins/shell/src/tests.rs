@@ -1,8 +1,11 @@
 //! Scripts beside a real bash, and hostile ones.
 
+mod archives;
 mod declared;
 mod hostile;
+mod inspected;
 mod table;
+mod temporary;
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};

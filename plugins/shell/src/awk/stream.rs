@@ -1,6 +1,5 @@
 //! What awk reads and writes: records, `getline`, `print` and `printf`.
 
-use std::cell::RefCell;
 use std::rc::Rc;
 
 use super::record::Record;
@@ -151,8 +150,7 @@ impl Machine<'_, '_> {
                 (_, Redirect::Command) => Output::pipe(),
                 (path, kind) => {
                     let shell = &self.call.shell;
-                    let file = shell.files.create(&shell.state.current, path, *kind == Redirect::Append)?;
-                    Output::File(Rc::new(RefCell::new(file)))
+                    shell.files.create(&shell.state.current, path, *kind == Redirect::Append)?
                 }
             };
             self.writers.insert(Rc::clone(&name), (*kind, output, Vec::new()));

@@ -1,8 +1,6 @@
 //! `tar`, `gzip`, `gunzip` and `zcat`
 
-use std::fs::{self, Metadata};
 use std::io::{Read, Write};
-use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
 use formats::gzip::{Gzip, GzipReader};
@@ -10,10 +8,10 @@ use formats::tar::{add_file, add_folder};
 use tar::{Archive, Builder, Entry, EntryType};
 
 use crate::call::{Call, Options};
-use crate::files::{MAX_FILE_BYTES, explain};
+use crate::files::{MAX_FILE_BYTES, Metadata, Place, explain};
 use crate::shell::{Outcome, Stop, fail};
 
-fn compress(bytes: &[u8], level: u32) -> Outcome<Vec<u8>> {
+pub fn compress(bytes: &[u8], level: u32) -> Outcome<Vec<u8>> {
     let mut packed = Gzip::new(Vec::new(), level)?;
     packed.write_all(bytes)?;
     Ok(packed.finish()?)
@@ -75,9 +73,9 @@ fn replace(call: &mut Call<'_>, options: &Options, path: &str, unpacks: bool, ch
     if place.exists() && !options.has('f') {
         return call.complain(&format!("{target} already exists; use -f to overwrite it")).map(|()| 2);
     }
-    fs::write(place, changed)?;
+    place.write(changed)?;
     if !options.has('k') {
-        fs::remove_file(call.place(path)?)?;
+        call.place(path)?.remove_file()?;
     }
     Ok(0)
 }
@@ -186,7 +184,7 @@ fn create(call: &mut Call<'_>, tar: &Tar) -> Outcome {
         if excludes(call, tar, &name)? {
             continue;
         }
-        match call.place(&path).and_then(fs::metadata) {
+        match call.place(&path).and_then(|place| place.metadata()) {
             Ok(metadata) => {
                 let below = add(call, tar, &mut builder, &name, &path, &metadata)?;
                 waiting.extend(below.into_iter().rev());
@@ -210,14 +208,13 @@ fn add(
     path: &str,
     metadata: &Metadata,
 ) -> Outcome<Vec<String>> {
-    let modified = metadata.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
-    let modified_s = modified.map_or(0, |time| time.as_secs());
+    let modified_s = metadata.modified.duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
     let mut stored = name.trim_start_matches('/').to_owned();
     let mut below = Vec::new();
-    if metadata.is_dir() {
+    if metadata.is_folder() {
         stored = format!("{}/", stored.trim_end_matches('/'));
         add_folder(builder, &stored, modified_s)?;
-        let names = call.shell.files.list(&call.shell.state.current, path)?;
+        let names = call.names(path)?;
         below.extend(names.iter().map(|entry| format!("{}/{entry}", name.trim_end_matches('/'))));
     } else {
         add_file(builder, &stored, &call.read_or_fail(path, 2)?, modified_s)?;
@@ -235,7 +232,7 @@ fn store(call: &mut Call<'_>, tar: &Tar, mut bytes: Vec<u8>) -> Outcome<()> {
     if tar.archive == "-" {
         return call.out(bytes);
     }
-    let written = call.place(&tar.archive).and_then(|place| fs::write(place, bytes));
+    let written = call.place(&tar.archive).and_then(|place| place.write(bytes));
     written.or_else(|error| cannot_open(&tar.archive, &error))
 }
 
@@ -260,9 +257,10 @@ fn extract(call: &mut Call<'_>, tar: &Tar) -> Outcome {
     }
     let mut archive = Archive::new(bytes.as_slice());
     let folder = match tar.mode {
-        'x' => call.place(&tar.folder).or_else(|error| cannot_open(&tar.folder, &error))?,
-        _ => PathBuf::new(),
+        'x' => tar.folder.as_str(),
+        _ => ".",
     };
+    let folder = call.place(folder).or_else(|error| cannot_open(folder, &error))?;
     let mut status = 0;
     for entry in archive.entries()? {
         let mut entry =
@@ -288,7 +286,7 @@ fn extract(call: &mut Call<'_>, tar: &Tar) -> Outcome {
             status = 2;
             continue;
         }
-        if !unpack(&mut entry, &folder.join(parts.join("/")))? {
+        if !unpack(&mut entry, &folder.join(&parts.join("/")))? {
             call.complain(&format!("{name}: a link or a device is not unpacked by this shell"))?;
             status = 2;
         }
@@ -297,16 +295,13 @@ fn extract(call: &mut Call<'_>, tar: &Tar) -> Outcome {
 }
 
 /// Writes a folder or a file. Returns false for anything else.
-fn unpack(entry: &mut Entry<'_, &[u8]>, place: &Path) -> std::io::Result<bool> {
+fn unpack(entry: &mut Entry<'_, &[u8]>, place: &Place) -> std::io::Result<bool> {
     match entry.header().entry_type() {
-        EntryType::Directory => fs::create_dir_all(place)?,
+        EntryType::Directory => place.create_folders()?,
         EntryType::Regular | EntryType::Continuous => {
-            if let Some(parent) = place.parent() {
-                fs::create_dir_all(parent)?;
-            }
             let mut bytes = Vec::new();
             entry.read_to_end(&mut bytes)?;
-            fs::write(place, bytes)?;
+            place.write_below(bytes)?;
         }
         _ => return Ok(false),
     }

@@ -107,7 +107,7 @@ pub fn cd(call: &mut Call<'_>) -> Outcome {
 
 fn enter(call: &mut Call<'_>, path: &str) -> Outcome {
     match call.shell.files.metadata(&call.shell.state.current, path) {
-        Ok(found) if found.is_dir() => {
+        Ok(found) if found.is_folder() => {
             let old = call.shell.state.current.clone();
             call.shell.state.current = call.shell.files.absolute(&old, path);
             let current = call.shell.state.current.clone();

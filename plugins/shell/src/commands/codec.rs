@@ -1,7 +1,9 @@
-//! `base64` and `sha256sum`
+//! `base64`, and `md5sum` and the like
 
 use formats::base64;
-use sha2::{Digest, Sha256};
+use md5::Md5;
+use sha1::Sha1;
+use sha2::{Digest, Sha256, Sha512};
 
 use crate::call::{Call, Options, lines, text_of};
 use crate::shell::{Outcome, fail};
@@ -30,13 +32,14 @@ pub fn base64(call: &mut Call<'_>) -> Outcome {
     Ok(0)
 }
 
-pub fn sha256(call: &mut Call<'_>) -> Outcome {
+/// `md5sum`, `sha1sum`, `sha256sum` and `sha512sum`
+pub fn checksum(call: &mut Call<'_>) -> Outcome {
     let options = call.options("cbt", "check=c quiet=q status=s", false)?;
     let mut status = 0;
     for path in options.paths() {
         status = status.max(match call.read(&path) {
             Ok(bytes) if options.has('c') => check(call, &options, &path, &bytes)?,
-            Ok(bytes) => call.line(format!("{}  {path}", digest(&bytes))).map(|()| 0)?,
+            Ok(bytes) => call.line(format!("{}  {path}", digest(call.name, &bytes))).map(|()| 0)?,
             Err(error) => call.complain_of(&path, &error).map(|()| 1)?,
         });
     }
@@ -54,7 +57,7 @@ fn check(call: &mut Call<'_>, options: &Options, path: &str, list: &[u8]) -> Out
         };
         checked += 1;
         let verdict = match call.read(name) {
-            Ok(bytes) if digest(&bytes).eq_ignore_ascii_case(expected) => "OK",
+            Ok(bytes) if digest(call.name, &bytes).eq_ignore_ascii_case(expected) => "OK",
             Ok(_) => "FAILED",
             Err(error) => call.complain_of(name, &error).map(|()| "FAILED open or read")?,
         };
@@ -69,6 +72,11 @@ fn check(call: &mut Call<'_>, options: &Options, path: &str, list: &[u8]) -> Out
     call.complain(&format!("{path}: no properly formatted checksum lines found")).map(|()| 1)
 }
 
-fn digest(bytes: &[u8]) -> String {
-    hex::encode(Sha256::digest(bytes))
+fn digest(name: &str, bytes: &[u8]) -> String {
+    match name {
+        "md5sum" => hex::encode(Md5::digest(bytes)),
+        "sha1sum" => hex::encode(Sha1::digest(bytes)),
+        "sha512sum" => hex::encode(Sha512::digest(bytes)),
+        _ => hex::encode(Sha256::digest(bytes)),
+    }
 }

@@ -1,12 +1,10 @@
 //! Commands that change files: `cp`, `mv`, `rm`, `mkdir`, `touch`.
 
-use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::path::Path;
 
 use super::list::keep_root;
 use crate::call::Call;
-use crate::files::explain;
+use crate::files::{Kind, Place, TEMPORARY, explain};
 use crate::shell::{Outcome, fail};
 
 /// Folders in folders that a copy follows.
@@ -23,7 +21,7 @@ pub fn copy(call: &mut Call<'_>) -> Outcome {
         (None, Some((target, sources))) if !sources.is_empty() => (sources, target.clone()),
         _ => return fail("needs a source and a destination"),
     };
-    let into_folder = call.place(&target).is_ok_and(|place| place.is_dir()) && !options.has('T');
+    let into_folder = call.place(&target).is_ok_and(|place| place.is_folder()) && !options.has('T');
     if sources.len() > 1 && !into_folder {
         return fail(format!("target '{target}': Not a directory"));
     }
@@ -66,52 +64,62 @@ fn copy_one(
     let of = |path: &str, error: &io::Error| format!("cannot {verb} '{path}': {}", explain(error));
     let from = call.place(source).map_err(|error| of(source, &error))?;
     let to = call.place(target).map_err(|error| of(target, &error))?;
-    let found = fs::symlink_metadata(&from)
-        .map_err(|error| format!("cannot stat '{source}': {}", explain(&error)))?;
+    let found =
+        from.link_metadata().map_err(|error| format!("cannot stat '{source}': {}", explain(&error)))?;
     if keeps && to.exists() {
         return Ok(());
     }
-    if from == to {
+    let names = [source, target].map(|path| call.shell.files.absolute(&call.shell.state.current, path));
+    if names[0] == names[1] {
         return Err(format!("'{source}' and '{target}' are the same file"));
     }
-    if found.is_dir() && to.starts_with(&from) {
+    if found.is_folder() && names[1].starts_with(&format!("{}/", names[0])) {
         return Err(format!("cannot {verb} a directory, '{source}', into itself, '{target}'"));
     }
-    if found.is_dir() && to.is_file() {
+    if found.is_folder() && to.is_file() {
         return Err(format!("cannot overwrite non-directory '{target}' with directory '{source}'"));
     }
     if is_move {
-        keep_root(call, source).map_err(|_| format!("cannot move '{source}': it is the workspace itself"))?;
-        return fs::rename(&from, &to).map_err(|error| of(source, &error));
+        keep_root(call, source).map_err(|_| format!("cannot move '{source}': it stays where it is"))?;
+        return rename(&from, &to).map_err(|error| of(source, &error));
     }
-    if found.is_dir() {
+    if found.is_folder() {
         if !is_recursive {
             return Err(format!("-r not specified; omitting directory '{source}'"));
         }
         return copy_folder(&from, &to, 0).map_err(|error| of(source, &error));
     }
-    copy_file(&from, &to).map_err(|error| of(target, &error))
+    from.copy_file(&to).map_err(|error| of(target, &error))
 }
 
-fn copy_file(from: &Path, to: &Path) -> io::Result<()> {
-    let mut source = File::open(from)?;
-    let mut target = File::create(to)?;
-    io::copy(&mut source, &mut target).map(drop)
+/// Moves a file or a folder. Between the workspace and `/tmp` it is copied, and then removed.
+fn rename(from: &Place, to: &Place) -> io::Result<()> {
+    if let Some(renamed) = from.rename(to) {
+        return renamed;
+    }
+    if !from.is_folder() {
+        from.copy_file(to)?;
+        return from.remove_file();
+    }
+    if to.exists() {
+        to.remove_folder()?;
+    }
+    copy_folder(from, to, 0)?;
+    from.remove_folders()
 }
 
-fn copy_folder(from: &Path, to: &Path, depth: u32) -> io::Result<()> {
+fn copy_folder(from: &Place, to: &Place, depth: u32) -> io::Result<()> {
     if depth > MAX_DEPTH {
         return Err(io::Error::other("folders are nested too deep"));
     }
-    if !to.is_dir() {
-        fs::create_dir(to)?;
+    if !to.is_folder() {
+        to.create_folder()?;
     }
-    for entry in fs::read_dir(from)? {
-        let entry = entry?;
-        let (from, to) = (entry.path(), to.join(entry.file_name()));
-        match entry.file_type()? {
-            kind if kind.is_dir() => copy_folder(&from, &to, depth + 1)?,
-            kind if kind.is_file() => copy_file(&from, &to)?,
+    for name in from.names(usize::MAX)? {
+        let (from, to) = (from.join(&name), to.join(&name));
+        match from.link_metadata()?.kind {
+            Kind::Folder => copy_folder(&from, &to, depth + 1)?,
+            Kind::File => from.copy_file(&to)?,
             _ => {}
         }
     }
@@ -147,13 +155,11 @@ pub fn remove(call: &mut Call<'_>) -> Outcome {
     }
     each(call, &options.rest, "cannot remove", |call, path| {
         let removed =
-            call.place(path).and_then(|place| match (fs::symlink_metadata(&place)?.is_dir(), is_recursive) {
-                (false, _) => fs::remove_file(place),
-                (true, true) if keep_root(call, path).is_ok() => fs::remove_dir_all(place),
-                (true, true) => {
-                    Err(io::Error::other("it is the workspace itself, which stays: name what is in it"))
-                }
-                (true, false) if options.has('d') => fs::remove_dir(place),
+            call.place(path).and_then(|place| match (place.link_metadata()?.is_folder(), is_recursive) {
+                (false, _) => place.remove_file(),
+                (true, true) if keep_root(call, path).is_ok() => place.remove_folders(),
+                (true, true) => Err(io::Error::other("it stays: name what is in it")),
+                (true, false) if options.has('d') => place.remove_folder(),
                 (true, false) => Err(io::ErrorKind::IsADirectory.into()),
             });
         match removed {
@@ -168,7 +174,7 @@ pub fn remove_folder(call: &mut Call<'_>) -> Outcome {
     let mut status = 0;
     for path in &options.rest {
         keep_root(call, path)?;
-        if let Err(error) = call.place(path).and_then(fs::remove_dir) {
+        if let Err(error) = call.place(path).and_then(|place| place.remove_folder()) {
             call.complain(&format!("failed to remove '{path}': {}", explain(&error)))?;
             status = 1;
         }
@@ -186,8 +192,8 @@ pub fn make_folder(call: &mut Call<'_>) -> Outcome {
         let place = call.place(path)?;
         match options.has('p') {
             true if place.is_file() => return Err(io::ErrorKind::AlreadyExists.into()),
-            true => fs::create_dir_all(place)?,
-            false => fs::create_dir(place)?,
+            true => place.create_folders()?,
+            false => place.create_folder()?,
         }
         Ok(options.has('v').then(|| format!("mkdir: created directory '{path}'")))
     })
@@ -201,8 +207,9 @@ pub fn touch(call: &mut Call<'_>) -> Outcome {
     };
     each(call, &options.rest, "cannot touch", |call, path| {
         let place = call.place(path)?;
-        if !place.is_dir() && (!options.has('c') || place.exists()) {
-            OpenOptions::new().create(true).write(true).truncate(false).open(place)?.set_modified(time)?;
+        if !place.is_folder() && (!options.has('c') || place.exists()) {
+            place.open(true)?;
+            place.set_modified(time)?;
         }
         Ok(None)
     })
@@ -212,26 +219,43 @@ pub fn touch(call: &mut Call<'_>) -> Outcome {
 pub fn chmod(call: &mut Call<'_>) -> Outcome {
     let paths = call.arguments.iter().filter(|path| !path.starts_with('-')).skip(1);
     let paths: Vec<String> = paths.cloned().collect();
-    each(call, &paths, "cannot access", |call, path| call.place(path).and_then(fs::metadata).map(|_| None))
+    each(call, &paths, "cannot access", |call, path| call.place(path)?.metadata().map(|_| None))
 }
 
-/// `mktemp`, whose files are in the workspace too.
+/// `mktemp`: in `/tmp`, or where the template or `-p` says.
 pub fn make_temporary(call: &mut Call<'_>) -> Outcome {
-    let options = call.options("dt", "directory=d", false)?;
+    let options = call.options("dtuqp:S:", "directory=d dry-run=u quiet=q tmpdir=p suffix=S", false)?;
     let template = options.rest.first().map_or("tmp.XXXXXXXXXX", String::as_str);
-    let kept = template.trim_end_matches('X');
+    let (before, own_suffix) = template.rfind('X').map_or((template, ""), |last| template.split_at(last + 1));
+    let kept = before.trim_end_matches('X');
+    let count = before.len() - kept.len();
+    if count < 3 {
+        return fail(format!("too few X's in template '{template}'"));
+    }
+    let folder = match (options.value('p'), options.has('t') || options.rest.is_empty()) {
+        (Some(folder), _) => Some(folder.to_owned()),
+        (None, true) => Some(call.shell.get("TMPDIR").unwrap_or(TEMPORARY).to_owned()),
+        (None, false) => None,
+    };
+    let mut name = folder.map_or(String::new(), |folder| format!("{}/", folder.trim_end_matches('/')));
+    name.push_str(kept);
     let signs = b"abcdefghijklmnopqrstuvwxyz0123456789";
-    let mut name =
-        if kept.contains('/') { kept.to_owned() } else { format!("{}/{kept}", call.shell.files.root) };
-    for _ in kept.len()..template.len() {
+    for _ in 0..count {
         let index = usize::try_from(call.shell.next_random() % 36).unwrap_or(0);
         name.push(char::from(signs[index]));
     }
+    name.push_str(own_suffix);
+    name.push_str(options.value('S').unwrap_or_default());
     let place = call.place(&name)?;
-    if options.has('d') {
-        fs::create_dir(place)?
-    } else {
-        File::create_new(place).map(drop)?
+    let made = match () {
+        () if options.has('u') => Ok(()),
+        () if options.has('d') => place.create_folder(),
+        () if place.exists() => Err(io::ErrorKind::AlreadyExists.into()),
+        () => place.write(""),
+    };
+    if let Err(error) = made {
+        let kind = if options.has('d') { "directory" } else { "file" };
+        return fail(format!("failed to create {kind} via template '{template}': {}", explain(&error)));
     }
     call.line(name).map(|()| 0)
 }

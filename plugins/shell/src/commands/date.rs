@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use jiff::civil::DateTime;
+use jiff::civil::{DateTime, Time, Weekday};
 use jiff::fmt::strtime;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan, Unit, Zoned};
@@ -24,7 +24,7 @@ pub fn date(call: &mut Call<'_>) -> Outcome {
     )?;
     let time = match (options.value('d'), options.value('r')) {
         (Some(text), _) => parse(text)?,
-        (None, Some(path)) => from_system(call.place(path).and_then(|place| place.metadata()?.modified())?),
+        (None, Some(path)) => from_system(call.place(path).and_then(|place| Ok(place.metadata()?.modified))?),
         _ => now(),
     };
     let format = match options.rest.first() {
@@ -77,7 +77,7 @@ fn format_time(format: &str, time: Timestamp) -> Outcome<String> {
 /// Reads a time: a date, a date and a time, `@seconds`, or words such as `yesterday` and `2 days ago`.
 pub fn parse(text: &str) -> Outcome<Timestamp> {
     let invalid = || {
-        let forms = "2024-05-31, 2024-05-31T12:30:00Z, @1700000000, or `2 days ago`";
+        let forms = "2024-05-31, 2024-05-31T12:30:00Z, @1700000000, `2 days ago`, or `next friday`";
         Stop::Fail(1, format!("invalid date '{text}': write as {forms}"))
     };
     let unknown = || Err(invalid());
@@ -99,6 +99,11 @@ pub fn parse(text: &str) -> Outcome<Timestamp> {
     while !words.is_empty() {
         if let Some((parsed, used)) = absolute(words) {
             time = parsed.to_zoned(TimeZone::UTC).map_err(|_| invalid())?;
+            words = &words[used..];
+            continue;
+        }
+        if let Some((moved, used)) = clock_or_weekday(&time, words) {
+            time = moved;
             words = &words[used..];
             continue;
         }
@@ -124,6 +129,39 @@ fn absolute(words: &[&str]) -> Option<(DateTime, usize)> {
     Some((words.first()?.to_uppercase().parse().ok()?, 1))
 }
 
+/// The time moved to the time of day, or to the day of the week, that words begin with, and how many of them it has.
+fn clock_or_weekday(time: &Zoned, words: &[&str]) -> Option<(Zoned, usize)> {
+    if let Ok(clock) = format!("{:0>5}", words.first()?).parse::<Time>() {
+        return Some((time.with().time(clock).build().ok()?, 1));
+    }
+    let (ordinal, day, used) = weekday(words)?;
+    let days = days_to(time.weekday(), day, ordinal);
+    Some((time.start_of_day().ok()?.checked_add(days.days()).ok()?, used))
+}
+
+/// The day of the week that words begin with, such as `monday` (0), `next monday` (1) and `last monday` (-1), and how many of them
+/// it has.
+fn weekday(words: &[&str]) -> Option<(i64, Weekday, usize)> {
+    let ordinal = match words.first()?.to_lowercase().as_str() {
+        "this" => Some(0),
+        "next" => Some(1),
+        "last" => Some(-1),
+        _ => None,
+    };
+    let used = 1 + usize::from(ordinal.is_some());
+    let name = words.get(used - 1)?.trim_end_matches(',').to_lowercase();
+    let names = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
+    let index = names.iter().position(|full| *full == name || full[..3] == name)?;
+    let day = Weekday::from_monday_zero_offset(i8::try_from(index).ok()?).ok()?;
+    Some((ordinal.unwrap_or(0), day, used))
+}
+
+/// Days from one day of the week to another: from today on, after today (1), or before it (-1).
+fn days_to(today: Weekday, day: Weekday, ordinal: i64) -> i64 {
+    let days = i64::from(today.until(day));
+    days + 7 * if ordinal > 0 && days > 0 { ordinal - 1 } else { ordinal }
+}
+
 /// The count and the unit, such as those of `2 days` and `tomorrow`, that words begin with, and how many of them it has.
 fn relative<'w>(words: &[&'w str]) -> Option<(i64, &'w str, usize)> {
     let word = words.first()?.to_lowercase();
@@ -133,6 +171,7 @@ fn relative<'w>(words: &[&'w str]) -> Option<(i64, &'w str, usize)> {
         "tomorrow" => return Some((1, "day", 1)),
         "next" => 1,
         "last" => -1,
+        unit if span(1, unit.trim_end_matches('s')).is_some() => return Some((1, words[0], 1)),
         count => count.parse().ok()?,
     };
     Some((count, words.get(1)?, 2))
@@ -155,6 +194,7 @@ fn span(count: i64, unit: &str) -> Option<jiff::Span> {
         "hour" => zero.try_hours(count),
         "day" => zero.try_days(count),
         "week" => zero.try_weeks(count),
+        "fortnight" => zero.try_weeks(count.saturating_mul(2)),
         "month" => zero.try_months(count),
         "year" => zero.try_years(count),
         _ => return None,

@@ -17,7 +17,7 @@ pub fn diff(call: &mut Call<'_>) -> Outcome {
     let [left, right] = options.rest.as_slice() else {
         return Err(Stop::Fail(2, "needs two files".to_owned()));
     };
-    let is_folder = |call: &Call<'_>, path: &str| call.place(path).is_ok_and(|place| place.is_dir());
+    let is_folder = |call: &Call<'_>, path: &str| call.place(path).is_ok_and(|place| place.is_folder());
     let inside = |folder: &str, file: &str| format!("{folder}/{}", file.rsplit('/').next().unwrap_or(file));
     match (is_folder(call, left), is_folder(call, right)) {
         (true, true) => folders(call, left, right, &options, 0),
@@ -47,7 +47,7 @@ fn folders(call: &mut Call<'_>, left: &str, right: &str, options: &Options, dept
             status = 1;
             continue;
         }
-        let is_folder = |path: &str| call.place(path).is_ok_and(|place| place.is_dir());
+        let is_folder = |path: &str| call.place(path).is_ok_and(|place| place.is_folder());
         let found = match (is_folder(&of_left), is_folder(&of_right)) {
             (true, true) if options.has('r') => folders(call, &of_left, &of_right, options, depth + 1)?,
             (true, true) => {
@@ -137,7 +137,7 @@ fn comparison_key(line: &str, options: &Options) -> String {
 
 /// The time at which a file was changed, as a unified diff names it.
 fn modification(call: &Call<'_>, path: &str) -> Outcome<String> {
-    let modified = call.place(path).and_then(|place| place.metadata()?.modified()).ok();
+    let modified = call.place(path).and_then(|place| Ok(place.metadata()?.modified)).ok();
     let since = modified.and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok()).unwrap_or_default();
     super::date::format_seconds("%Y-%m-%d %H:%M:%S.000000000 +0000", &since.as_secs().to_string())
 }

@@ -1,11 +1,10 @@
 //! `find`
 
-use std::fs::Metadata;
 use std::time::{Duration, SystemTime};
 
 use super::list::keep_root;
 use crate::call::Call;
-use crate::files::explain;
+use crate::files::{Kind, Metadata, explain};
 use crate::shell::{Outcome, Stop, fail};
 
 /// Folders in folders that a walk follows.
@@ -43,9 +42,9 @@ struct Found {
 impl Found {
     /// The letter of `-type`.
     fn kind(&self) -> char {
-        if self.metadata.is_dir() {
+        if self.metadata.is_folder() {
             'd'
-        } else if self.metadata.is_symlink() {
+        } else if self.metadata.kind == Kind::Link {
             'l'
         } else {
             'f'
@@ -86,7 +85,7 @@ pub fn find(call: &mut Call<'_>) -> Outcome {
         test = Test::And(vec![test, Test::Print("\n")]);
     }
     for path in &paths {
-        match call.place(path).and_then(std::fs::symlink_metadata) {
+        match call.place(path).and_then(|place| place.link_metadata()) {
             Ok(metadata) => {
                 let name = path.trim_end_matches('/').rsplit('/').next().unwrap_or(path).to_owned();
                 let found = Found { path: path.clone(), name, metadata, depth: 0 };
@@ -128,10 +127,10 @@ fn visit(call: &mut Call<'_>, walk: &mut Walk, test: &Test, is_deep: bool, found
     if !is_deep && counts {
         holds(call, walk, test, &found)?;
     }
-    if found.metadata.is_dir() && !walk.is_pruned && found.depth < walk.most && !walk.is_ended {
+    if found.metadata.is_folder() && !walk.is_pruned && found.depth < walk.most && !walk.is_ended {
         for name in call.shell.files.list_for_walk(&call.shell.state.current, &found.path)? {
             let path = format!("{}/{name}", found.path.trim_end_matches('/'));
-            if let Ok(metadata) = call.place(&path).and_then(std::fs::symlink_metadata) {
+            if let Ok(metadata) = call.place(&path).and_then(|place| place.link_metadata()) {
                 visit(call, walk, test, is_deep, Found { path, name, metadata, depth: found.depth + 1 })?;
             }
             if walk.is_ended {
@@ -157,17 +156,16 @@ fn holds(call: &mut Call<'_>, walk: &mut Walk, test: &Test, found: &Found) -> Ou
         Test::Name(pattern, ignores_case) => matches(call, pattern, *ignores_case, &found.name)?,
         Test::Path(pattern, ignores_case) => matches(call, pattern, *ignores_case, &found.path)?,
         Test::Kind(kinds) => kinds.contains(&found.kind()),
-        Test::Size(order, count, unit) => found.metadata.len().div_ceil(*unit).cmp(count) == *order,
+        Test::Size(order, count, unit) => found.metadata.bytes.div_ceil(*unit).cmp(count) == *order,
         Test::Age(order, count, unit) => {
-            let modified = found.metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH);
-            let age = modified.elapsed().unwrap_or(Duration::ZERO).as_secs() / unit;
+            let age = found.metadata.modified.elapsed().unwrap_or(Duration::ZERO).as_secs() / unit;
             age.cmp(count) == *order
         }
-        Test::Newer(time) => found.metadata.modified().is_ok_and(|modified| modified > *time),
-        Test::Empty if found.metadata.is_dir() => {
-            call.shell.files.list(&call.shell.state.current, &found.path).is_ok_and(|names| names.is_empty())
+        Test::Newer(time) => found.metadata.modified > *time,
+        Test::Empty if found.metadata.is_folder() => {
+            call.names(&found.path).is_ok_and(|names| names.is_empty())
         }
-        Test::Empty => found.metadata.is_file() && found.metadata.len() == 0,
+        Test::Empty => found.metadata.is_file() && found.metadata.bytes == 0,
         Test::Constant(value) => *value,
         Test::Print(end) => call.out(format!("{}{end}", found.path)).map(|()| true)?,
         Test::Format(format) => call.out(write(format, found)).map(|()| true)?,
@@ -210,8 +208,7 @@ fn delete(call: &mut Call<'_>, walk: &mut Walk, found: &Found) -> Outcome<bool> 
         return Ok(true);
     }
     let place = call.place(&found.path)?;
-    let removed =
-        if found.metadata.is_dir() { std::fs::remove_dir(place) } else { std::fs::remove_file(place) };
+    let removed = if found.metadata.is_folder() { place.remove_folder() } else { place.remove_file() };
     if let Err(error) = removed {
         call.complain(&format!("cannot delete '{}': {}", found.path, explain(&error)))?;
         walk.status = 1;
@@ -233,9 +230,9 @@ fn write(format: &str, found: &Found) -> String {
             Some('p') => text.push_str(&found.path),
             Some('f') => text.push_str(&found.name),
             Some('h') => text.push_str(found.path.rsplit_once('/').map_or(".", |(folder, _)| folder)),
-            Some('s') => text.push_str(&found.metadata.len().to_string()),
+            Some('s') => text.push_str(&found.metadata.bytes.to_string()),
             Some('d') => text.push_str(&found.depth.to_string()),
-            Some('y') => text.push(if found.metadata.is_dir() { 'd' } else { 'f' }),
+            Some('y') => text.push(if found.metadata.is_folder() { 'd' } else { 'f' }),
             Some('P') => text.push_str(found.path.split('/').skip(1).collect::<Vec<_>>().join("/").as_str()),
             Some('%') => text.push('%'),
             Some(other) => text.extend(['%', other]),
@@ -311,7 +308,7 @@ impl Parser<'_> {
             }
             "-newer" => {
                 let path = self.value(&word)?;
-                let modified = call.place(&path).and_then(|place| place.metadata()?.modified());
+                let modified = call.place(&path).and_then(|place| Ok(place.metadata()?.modified));
                 Test::Newer(modified.or_else(|error| fail(format!("'{path}': {}", explain(&error))))?)
             }
             "-maxdepth" | "-mindepth" => {

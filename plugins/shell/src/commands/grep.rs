@@ -111,7 +111,7 @@ fn walk(call: &mut Call<'_>, options: &Options) -> Outcome<Vec<String>> {
     }
     while let Some(path) = waiting.pop() {
         let name = path.rsplit('/').next().unwrap_or(&path).to_owned();
-        let is_folder = call.place(&path).is_ok_and(|place| place.is_dir());
+        let is_folder = call.place(&path).is_ok_and(|place| place.is_folder());
         let mut is_met = |flag: char| -> Outcome<bool> {
             for pattern in options.values(flag) {
                 if call.shell.matches(pattern, &name)? {

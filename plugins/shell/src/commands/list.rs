@@ -1,9 +1,9 @@
 //! `ls`
 
-use std::fs::Metadata;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::call::{Call, Options};
+use crate::files::{Kind, Metadata, TEMPORARY};
 use crate::shell::{Outcome, fail};
 
 struct Entry {
@@ -14,15 +14,15 @@ struct Entry {
 
 impl Entry {
     fn is_folder(&self) -> bool {
-        self.metadata.as_ref().is_some_and(Metadata::is_dir)
+        self.metadata.as_ref().is_some_and(Metadata::is_folder)
     }
 
     fn bytes(&self) -> u64 {
-        self.metadata.as_ref().map_or(0, Metadata::len)
+        self.metadata.as_ref().map_or(0, |found| found.bytes)
     }
 
     fn modified(&self) -> Option<SystemTime> {
-        self.metadata.as_ref()?.modified().ok()
+        Some(self.metadata.as_ref()?.modified)
     }
 }
 
@@ -33,8 +33,8 @@ pub fn list(call: &mut Call<'_>) -> Outcome {
     let paths = if options.rest.is_empty() { &here[..] } else { &options.rest };
     let (mut files, mut folders, mut status) = (Vec::new(), Vec::new(), 0);
     for path in paths {
-        match call.place(path).and_then(std::fs::symlink_metadata) {
-            Ok(metadata) if metadata.is_dir() && !options.has('d') => folders.push(path.clone()),
+        match call.place(path).and_then(|place| place.link_metadata()) {
+            Ok(metadata) if metadata.is_folder() && !options.has('d') => folders.push(path.clone()),
             Ok(metadata) => files.push(Entry { name: path.clone(), metadata: Some(metadata) }),
             Err(error) => {
                 let message = crate::files::explain(&error);
@@ -70,7 +70,7 @@ pub fn list(call: &mut Call<'_>) -> Outcome {
 }
 
 fn entries(call: &mut Call<'_>, folder: &str, options: &Options) -> Outcome<Vec<Entry>> {
-    let mut names = call.shell.files.list(&call.shell.state.current, folder)?;
+    let mut names = call.names(folder)?;
     names.retain(|name| options.has('a') || options.has('A') || !name.starts_with('.'));
     if options.has('a') {
         names.extend([".".to_owned(), "..".to_owned()]);
@@ -84,7 +84,7 @@ fn entries(call: &mut Call<'_>, folder: &str, options: &Options) -> Outcome<Vec<
             continue;
         }
         let path = if name == ".." { place.clone() } else { place.join(&name) };
-        if let Ok(metadata) = path.symlink_metadata() {
+        if let Ok(metadata) = path.link_metadata() {
             entries.push(Entry { name, metadata: Some(metadata) });
         }
     }
@@ -118,7 +118,7 @@ fn write(call: &mut Call<'_>, mut entries: Vec<Entry>, options: &Options, has_to
         if is_long {
             let kind = if entry.is_folder() {
                 "drwxr-xr-x"
-            } else if entry.metadata.as_ref().is_some_and(Metadata::is_symlink) {
+            } else if entry.metadata.is_some_and(|found| found.kind == Kind::Link) {
                 "lrwxrwxrwx"
             } else {
                 "-rw-r--r--"
@@ -135,7 +135,8 @@ fn write(call: &mut Call<'_>, mut entries: Vec<Entry>, options: &Options, has_to
     Ok(())
 }
 
-fn size(bytes: u64, is_human: bool) -> String {
+/// A size, with a unit where it is for people.
+pub fn size(bytes: u64, is_human: bool) -> String {
     if !is_human || bytes < 1024 {
         return bytes.to_string();
     }
@@ -152,9 +153,12 @@ fn size(bytes: u64, is_human: bool) -> String {
     }
 }
 
-/// Fails where a path is the root of the workspace, which stays.
+/// Fails where a path is the root of the workspace or `/tmp`, which stay.
 pub fn keep_root(call: &Call<'_>, path: &str) -> Outcome<()> {
     let absolute = call.shell.files.absolute(&call.shell.state.current, path);
+    if absolute == TEMPORARY {
+        return fail(format!("'{path}' stays: name what is in it"));
+    }
     if absolute == call.shell.files.root {
         return fail(format!("'{path}' is the workspace itself, which stays: name what is in it"));
     }

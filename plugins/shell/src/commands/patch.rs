@@ -1,8 +1,5 @@
 //! `patch`, for unified diffs.
 
-use std::fs;
-use std::path::Path;
-
 use crate::call::{Call, Options, lines, text_of};
 use crate::shell::{Outcome, Stop, fail};
 
@@ -62,18 +59,11 @@ fn patch_file(call: &mut Call<'_>, options: &Options, patch: &FilePatch, name: &
     let text = text.concat();
     match options.value('o') {
         _ if options.has('D') || failed == count => {}
-        _ if patch.new == "/dev/null" && text.is_empty() => fs::remove_file(place)?,
-        Some(path) => write(&call.place(path)?, &text)?,
-        None => write(&place, &text)?,
+        _ if patch.new == "/dev/null" && text.is_empty() => place.remove_file()?,
+        Some(path) => call.place(path)?.write_below(&text)?,
+        None => place.write_below(&text)?,
     }
     Ok(i32::from(failed > 0))
-}
-
-fn write(place: &Path, text: &str) -> Outcome<()> {
-    if let Some(parent) = place.parent() {
-        fs::create_dir_all(parent)?;
-    }
-    Ok(fs::write(place, text)?)
 }
 
 /// The file that a patch is about: the first of its names that exists.

@@ -3,7 +3,6 @@
 mod parse;
 
 use std::collections::VecDeque;
-use std::fs;
 
 use crate::call::{Call, NamedInput, chomp, lines};
 use crate::regular::Regular;
@@ -176,16 +175,16 @@ fn edit(
     let quit = machine.run(commands)?;
     let (rest, file, written) = (machine.lines, machine.file, machine.written);
     for (path, text) in written {
-        fs::write(call.place(&path)?, text)?;
+        call.create(&path, false)?.write(&text)?;
     }
     if let (Some(mut text), Some(suffix)) = (file, in_place) {
         let name = inputs.first().map(|(name, _)| name.as_str()).unwrap_or_default();
         rest.iter().for_each(|line| text.extend_from_slice(line));
         let place = call.place(name)?;
         if !suffix.is_empty() {
-            fs::copy(&place, call.place(&format!("{name}{suffix}"))?)?;
+            place.copy_file(&call.place(&format!("{name}{suffix}"))?)?;
         }
-        fs::write(place, text)?;
+        place.write(text)?;
     }
     Ok(quit)
 }

@@ -1,6 +1,7 @@
 //! `sort`, `uniq`, `comm` and `paste`.
 
 use std::cmp::Ordering;
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 use crate::call::{Call, Options, chomp, lines, text_of};
 use crate::shell::{Outcome, fail};
@@ -16,6 +17,9 @@ struct Rules {
     dictionary: bool,
     skips_blanks: bool,
     reverse: bool,
+    random: bool,
+    /// For the order of `-R`, which is another one in each call.
+    seed: u64,
 }
 
 impl Rules {
@@ -29,6 +33,7 @@ impl Rules {
             'd' => self.dictionary = true,
             'b' => self.skips_blanks = true,
             'r' => self.reverse = true,
+            'R' => self.random = true,
             _ => return false,
         }
         true
@@ -44,6 +49,8 @@ impl Rules {
             parse(left).total_cmp(&parse(right))
         } else if self.version {
             version(left, right)
+        } else if self.random {
+            shuffle_key(left, self.seed).cmp(&shuffle_key(right, self.seed))
         } else {
             let key = |text: &[u8]| -> Vec<u8> {
                 let kept = text.iter().copied().filter(|byte| {
@@ -58,6 +65,13 @@ impl Rules {
         };
         if self.reverse { order.reverse() } else { order }
     }
+}
+
+/// A hash of a key, by which equal keys stay together in a random order.
+fn shuffle_key(key: &[u8], seed: u64) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (seed, key).hash(&mut hasher);
+    hasher.finish()
 }
 
 fn number(text: &[u8], is_human: bool) -> f64 {
@@ -112,7 +126,7 @@ struct Key {
 impl Key {
     /// Parses a key, which has the given rules if it names none.
     fn parse(text: &str, otherwise: Rules) -> Outcome<Self> {
-        let mut rules = Rules::default();
+        let mut rules = Rules { seed: otherwise.seed, ..Rules::default() };
         let mut has_rules = false;
         let mut place = |text: &str| -> Outcome<(usize, usize)> {
             let digits = text.trim_end_matches(|sign: char| sign.is_ascii_alphabetic());
@@ -120,7 +134,7 @@ impl Key {
                 has_rules = true;
                 if !rules.add(letter) {
                     return fail(format!(
-                        "`{letter}` is no option of a key of this shell: b d f g h n r V are"
+                        "`{letter}` is no option of a key of this shell: b d f g h n r R V are"
                     ));
                 }
             }
@@ -184,7 +198,7 @@ fn fields(line: &[u8], separator: Option<u8>) -> Vec<(usize, usize)> {
 }
 
 const SORT_LONG: &str = "numeric-sort=n reverse=r unique=u key=k field-separator=t output=o version-sort=V \
-    human-numeric-sort=h ignore-case=f stable=s check=c";
+    human-numeric-sort=h random-sort=R ignore-case=f stable=s check=c";
 
 /// The order of lines: by their keys, or as a whole where there are none.
 struct LineOrder {
@@ -194,8 +208,8 @@ struct LineOrder {
 }
 
 impl LineOrder {
-    fn read(options: &Options) -> Outcome<Self> {
-        let mut rules = Rules::default();
+    fn read(options: &Options, seed: u64) -> Outcome<Self> {
+        let mut rules = Rules { seed, ..Rules::default() };
         for (flag, _) in &options.flags {
             rules.add(*flag);
         }
@@ -217,8 +231,8 @@ impl LineOrder {
 }
 
 pub fn sort(call: &mut Call<'_>) -> Outcome {
-    let options = call.options("nghVfdbruszck:t:o:", SORT_LONG, false)?;
-    let order = LineOrder::read(&options)?;
+    let options = call.options("nghVRfdbruszck:t:o:", SORT_LONG, false)?;
+    let order = LineOrder::read(&options, call.shell.next_random())?;
     let whole_order = Rules { reverse: order.rules.reverse, ..Rules::default() };
     let end = if options.has('z') { b'\0' } else { b'\n' };
     let (inputs, is_complete) = call.read_inputs(&options.rest)?;
@@ -251,9 +265,9 @@ pub fn sort(call: &mut Call<'_>) -> Outcome {
 }
 
 /// Writes a text into a file, or to the output where none is named.
-fn write(call: &mut Call<'_>, path: Option<&str>, text: &[u8]) -> Outcome<()> {
+pub fn write(call: &mut Call<'_>, path: Option<&str>, text: &[u8]) -> Outcome<()> {
     match path {
-        Some(path) => Ok(std::fs::write(call.place(path)?, text)?),
+        Some(path) => Ok(call.create(path, false)?.write(text)?),
         None => call.out(text),
     }
 }

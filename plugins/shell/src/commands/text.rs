@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use super::dump::read_size;
 use crate::call::{Call, Options, chomp, lines, text_of};
 use crate::shell::{Outcome, Stop, fail};
 use crate::stream::Output;
@@ -79,14 +80,7 @@ fn with_count(arguments: &[String]) -> Vec<String> {
 
 /// A count with a suffix such as `K`.
 fn count_of(text: &str) -> Outcome<usize> {
-    let digits = text.trim_start_matches(['+', '-']);
-    let (digits, factor) = match digits.chars().last() {
-        Some('K' | 'k') => (&digits[..digits.len() - 1], 1024),
-        Some('M') => (&digits[..digits.len() - 1], 1024 * 1024),
-        Some('b') => (&digits[..digits.len() - 1], 512),
-        _ => (digits, 1),
-    };
-    digits.parse::<usize>().map(|count| count * factor).or_else(|_| fail(format!("invalid number: '{text}'")))
+    read_size(text.trim_start_matches(['+', '-']))
 }
 
 /// What `head` or `tail` takes of each input.
@@ -261,15 +255,11 @@ pub fn tee(call: &mut Call<'_>) -> Outcome {
     let bytes = call.io.input.read_all();
     let mut status = 0;
     for path in &options.rest {
-        let written =
-            match path.as_str() {
-                "/dev/null" => Ok(()),
-                "/dev/stderr" => call.io.errors.write(&bytes),
-                "/dev/stdout" | "-" => call.io.output.write(&bytes),
-                _ => call.shell.files.create(&call.shell.state.current, path, options.has('a')).and_then(
-                    |file| Output::File(std::rc::Rc::new(std::cell::RefCell::new(file))).write(&bytes),
-                ),
-            };
+        let written = match path.as_str() {
+            "/dev/stderr" => call.io.errors.write(&bytes),
+            "/dev/stdout" | "-" => call.io.output.write(&bytes),
+            _ => call.create(path, options.has('a')).and_then(|output| output.write(&bytes)),
+        };
         if let Err(error) = written {
             call.complain_of(path, &error)?;
             status = 1;

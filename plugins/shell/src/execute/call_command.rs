@@ -12,6 +12,7 @@ use crate::syntax::{Argument, Assigned, Assignment, Command, Simple, Word};
 impl Shell {
     pub(super) fn simple(&mut self, simple: &Simple, io: &Streams) -> Outcome {
         let status = self.state.status;
+        let consumers = self.consumers.len();
         if !self.in_error_trap {
             self.state.line = simple.line;
         }
@@ -34,6 +35,7 @@ impl Shell {
         };
         if name == "exec" && rest.is_empty() {
             self.state.redirected = Some(Rc::new(streams));
+            self.last_consumers.extend(self.consumers.drain(consumers..));
             return Ok(0);
         }
         if !simple.redirects.is_empty() {

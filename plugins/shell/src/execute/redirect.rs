@@ -1,8 +1,5 @@
 //! Redirections.
 
-use std::cell::RefCell;
-use std::rc::Rc;
-
 use crate::files::explain;
 use crate::shell::{Outcome, Shell, fail};
 use crate::stream::{Channel, Input, Output, Streams};
@@ -68,14 +65,11 @@ impl Shell {
 
     fn open_output(&mut self, path: &str, appends: bool, streams: &Streams) -> Outcome<Output> {
         match path {
-            "/dev/null" => return Ok(Output::Null),
             "/dev/stdout" => return Ok(streams.output.clone()),
             "/dev/stderr" => return Ok(streams.errors.clone()),
             _ => {}
         }
-        match self.files.create(&self.state.current, path, appends) {
-            Ok(file) => Ok(Output::File(Rc::new(RefCell::new(file)))),
-            Err(error) => fail(format!("{path}: {}", explain(&error))),
-        }
+        let output = self.files.create(&self.state.current, path, appends);
+        output.or_else(|error| fail(format!("{path}: {}", explain(&error))))
     }
 }

@@ -1,7 +1,6 @@
 //! `[[ ]]`, `test` and `[`.
 
-use std::fs::{self, Metadata};
-
+use crate::files::{Kind, Metadata};
 use crate::regular::{Flavor, Regular};
 use crate::shell::{Outcome, Shell, Stop, Value, fail};
 use crate::stream::Streams;
@@ -80,13 +79,13 @@ fn unary(shell: &mut Shell, operator: &str, text: &str) -> Outcome<bool> {
         "-z" => text.is_empty(),
         "-e" | "-a" => text == "/dev/null" || metadata(shell).is_some(),
         "-f" => metadata(shell).is_some_and(|found| found.is_file()),
-        "-d" => metadata(shell).is_some_and(|found| found.is_dir()),
+        "-d" => metadata(shell).is_some_and(|found| found.is_folder()),
         "-r" | "-w" => metadata(shell).is_some(),
-        "-x" => metadata(shell).is_some_and(|found| found.is_dir() || is_executable(shell, text, &found)),
-        "-s" => metadata(shell).is_some_and(|found| found.len() > 0),
+        "-x" => metadata(shell).is_some_and(|found| found.is_folder() || is_program(shell, text)),
+        "-s" => metadata(shell).is_some_and(|found| found.bytes > 0),
         "-h" | "-L" => {
             let place = shell.files.resolve(&shell.state.current, text).ok();
-            place.and_then(|place| fs::symlink_metadata(place).ok()).is_some_and(|found| found.is_symlink())
+            place.and_then(|place| place.link_metadata().ok()).is_some_and(|found| found.kind == Kind::Link)
         }
         "-v" => match text.split_once('[') {
             Some((name, key)) => shell.entry(name, key.trim_end_matches(']'))?.is_some(),
@@ -97,21 +96,12 @@ fn unary(shell: &mut Shell, operator: &str, text: &str) -> Outcome<bool> {
     })
 }
 
-#[cfg(unix)]
-fn is_executable(_: &Shell, _: &str, found: &Metadata) -> bool {
-    use std::os::unix::fs::PermissionsExt;
-    found.permissions().mode() & 0o111 != 0
-}
-
-/// Files of a workspace have no modes: those that say by what they run are programs.
-#[cfg(not(unix))]
-fn is_executable(shell: &Shell, path: &str, _: &Metadata) -> bool {
-    shell.files.read(&shell.state.current, path).is_ok_and(|bytes| bytes.starts_with(b"#!"))
+fn is_program(shell: &Shell, path: &str) -> bool {
+    shell.files.resolve(&shell.state.current, path).is_ok_and(|place| place.is_program())
 }
 
 fn binary(shell: &mut Shell, left: &str, operator: &str, right: &str) -> Outcome<bool> {
-    let time =
-        |path: &str| shell.files.metadata(&shell.state.current, path).and_then(|found| found.modified()).ok();
+    let time = |path: &str| shell.files.metadata(&shell.state.current, path).map(|found| found.modified).ok();
     Ok(match operator {
         "=" | "==" => left == right,
         "!=" => left != right,

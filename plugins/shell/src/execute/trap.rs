@@ -28,11 +28,15 @@ impl Shell {
         Ok(())
     }
 
-    /// Runs the trap of `EXIT` when a shell ends. An `exit` in it gives another status.
+    /// Runs the trap of `EXIT`, and the consumers of an `exec`, when a shell ends. An `exit` in it gives another status.
     pub fn end(&mut self, outcome: Outcome, io: &Streams) -> Outcome {
         let (Ok(status) | Err(Stop::Exit(status) | Stop::Return(status))) = outcome else { return outcome };
         if self.depth < u32::MAX {
             self.run_trap("EXIT", status, io)?;
+        }
+        if !self.last_consumers.is_empty() {
+            self.consumers.append(&mut self.last_consumers);
+            return self.consume(0, outcome);
         }
         outcome
     }

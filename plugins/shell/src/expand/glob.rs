@@ -71,7 +71,7 @@ impl Shell {
             let exists = self
                 .files
                 .resolve(&self.state.current, &found)
-                .is_ok_and(|place| place.symlink_metadata().is_ok());
+                .is_ok_and(|place| place.link_metadata().is_ok());
             if exists || (!is_last && self.files.root.starts_with(&found)) {
                 next.push(format!("{found}{slash}"));
             }
@@ -83,7 +83,7 @@ impl Shell {
             if self.matches(part, name)? {
                 let found = format!("{path}{name}");
                 if is_last
-                    || self.files.metadata(&self.state.current, &found).is_ok_and(|found| found.is_dir())
+                    || self.files.metadata(&self.state.current, &found).is_ok_and(|found| found.is_folder())
                 {
                     next.push(format!("{found}{slash}"));
                 }
@@ -101,7 +101,7 @@ impl Shell {
             for name in names.iter().filter(|name| !name.starts_with('.')) {
                 let found = format!("{folder}{name}");
                 let is_folder =
-                    self.files.metadata(&self.state.current, &found).is_ok_and(|found| found.is_dir());
+                    self.files.metadata(&self.state.current, &found).is_ok_and(|found| found.is_folder());
                 if is_folder {
                     waiting.push(format!("{found}/"));
                 }

@@ -29,6 +29,7 @@ pub fn special(shell: &mut Shell, name: &str) -> Option<String> {
         "?" => shell.state.status.to_string(),
         "#" => shell.state.positional.len().to_string(),
         "$" | "BASHPID" => "1".to_owned(),
+        "!" => shell.state.jobs.last()?.id.to_string(),
         "-" => "hB".to_owned(),
         "0" => shell.state.name.clone(),
         "RANDOM" => (shell.next_random() % 32768).to_string(),

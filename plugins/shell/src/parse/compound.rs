@@ -8,8 +8,8 @@ const BINARY: [&str; 17] = [
     ">=",
 ];
 
-/// Words that begin a compound command, of which the last three are not supported.
-const KEYWORDS: [&str; 10] = ["{", "if", "while", "until", "for", "case", "[[", "select", "coproc", "time"];
+/// Words that begin a compound command, of which the last two are not supported.
+const KEYWORDS: [&str; 9] = ["{", "if", "while", "until", "for", "case", "[[", "select", "coproc"];
 
 impl Parser {
     pub(super) fn compound(&mut self) -> Parsed<Option<Compound>> {

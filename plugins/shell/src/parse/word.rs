@@ -3,22 +3,22 @@
 use std::rc::Rc;
 
 use super::{Parsed, Parser, is_separator, parse, parse_text};
-use crate::syntax::{Operation, Parameter, Part, Word};
+use crate::syntax::{List, Operation, Parameter, Part, Word};
 
 impl Parser {
     /// The word here, if there is one.
     pub(super) fn word(&mut self) -> Parsed<Option<Word>> {
         let mut parts = Vec::new();
-        if self.take("<(") {
-            let list = self.list()?;
-            return if self.take(")") {
-                Ok(Some(vec![Part::Process(Rc::new(list))]))
-            } else {
-                Err(self.unexpected_token())
-            };
-        }
-        if self.looking_at(">(") {
-            return Err(self.error("`>( )` is not supported by this shell: use a pipe"));
+        for (sign, part) in [("<(", Part::Process as fn(Rc<List>) -> Part), (">(", Part::Consumer)] {
+            if self.take(sign) {
+                let list = self.list()?;
+                let is_closed = self.take(")");
+                return if is_closed {
+                    Ok(Some(vec![part(Rc::new(list))]))
+                } else {
+                    Err(self.unexpected_token())
+                };
+            }
         }
         let start = self.position;
         while let Some(sign) = self.peek() {

@@ -11,10 +11,45 @@ fn a_fork_bomb_ends_by_its_depth() {
 }
 
 #[test]
-fn a_background_job_is_refused() {
-    let (ended, _folder) = run(":(){ :|:& };:");
-    assert_eq!(ended.exit_code, 2);
-    assert!(ended.stderr.contains("background"), "{ended:?}");
+fn a_fork_bomb_of_background_jobs_ends_by_its_depth() {
+    let (ended, _folder) = run(":(){ :|:& };:; echo after");
+    assert_eq!((ended.exit_code, ended.stdout.as_str()), (2, ""), "{ended:?}");
+    let (ended, _folder) = run("f() { f & }; f; echo after");
+    assert_eq!((ended.exit_code, ended.stdout.as_str()), (2, ""), "{ended:?}");
+    let (ended, _folder) = run("f() { echo x | tee >(f); }; f; echo after");
+    assert_eq!((ended.exit_code, ended.notes.len()), (2, 1), "{ended:?}");
+    let (ended, _folder) = run("f() { echo x & }; f; wait; echo after");
+    assert_eq!((ended.exit_code, ended.stdout.as_str()), (0, "x\nafter\n"), "{ended:?}");
+}
+
+#[test]
+fn a_full_consumer_ends_its_writer_with_a_note() {
+    let (ended, _folder) = run("yes > >(head -1); echo $?; yes | tee >(wc -c) > /dev/null");
+    assert_eq!(ended.stdout.lines().next(), Some("y"), "{ended:?}");
+    assert!(ended.notes.iter().any(|note| note.contains("a pipe takes 8 MiB")), "{ended:?}");
+    let (ended, _folder) = run("yes > >(head -1); echo $?");
+    assert_eq!((ended.stdout.as_str(), ended.notes.len()), ("y\n141\n", 0), "{ended:?}");
+}
+
+#[test]
+fn time_writes_what_it_measured_to_the_errors() {
+    let (ended, _folder) =
+        run("time true; time -p false; echo $?; echo x | time cat; time; ! time true; echo $?");
+    assert_eq!(ended.stdout, "1\nx\n1\n", "{ended:?}");
+    let signs = ended.stderr.replace(|sign: char| sign.is_ascii_digit(), "0");
+    let bash = "\nreal\t0m0.000s\nuser\t0m0.000s\nsys\t0m0.000s\n";
+    let posix = "real 0.00\nuser 0.00\nsys 0.00\n";
+    assert_eq!(signs, [bash, posix, posix, bash, bash].concat());
+}
+
+#[test]
+fn wait_and_kill_know_no_other_process() {
+    let (ended, _folder) =
+        run("true & wait 99; echo $?; kill -0 $!; echo $?; kill -s TERM 7; wait abc; echo $?; kill");
+    assert_eq!((ended.exit_code, ended.stdout.as_str()), (2, "127\n1\n127\n"), "{ended:?}");
+    let expected = "wait: pid 99 is not a child of this shell\nkill: (2) - No such process\nkill: (7) - No such process\n\
+        wait: pid abc is not a child of this shell\nkill: needs the id of a process\n";
+    assert_eq!(ended.stderr, expected);
 }
 
 #[test]
@@ -99,7 +134,9 @@ fn nothing_outside_of_the_workspace_is_touched() {
         "cat < /etc/passwd",
         "cat ../kept.txt",
         "cp own.txt ../kept.txt",
-        "mv own.txt /tmp/",
+        "mv own.txt /var/tmp/",
+        "mv own.txt /tmp/../",
+        "rm -rf /tmp",
         "cd / && rm -rf *",
         "cd ..",
         "find / -delete",
