@@ -92,6 +92,9 @@ fn settle(body: &JsValue, context: &mut Context) -> JsResult<PromiseState> {
     let body = body.as_callable().ok_or_else(|| JsNativeError::typ().with_message("no function"))?;
     let value = body.call(&JsValue::undefined(), &[], context)?;
     context.run_jobs()?;
+    while globals::answer_calls(context)? {
+        context.run_jobs()?;
+    }
     match value.as_object().map(JsPromise::from_object) {
         Some(Ok(promise)) => Ok(promise.state()),
         _ => Ok(PromiseState::Fulfilled(value)),

@@ -70,22 +70,9 @@ fn foreign(line: &str) -> Option<&'static str> {
     if begins(&["import ", "import{", "export "]) || line.contains("import(") {
         return Some("there are no modules: tools are in `tools`");
     }
-    let types = [
-        ": string",
-        ": number",
-        ": boolean",
-        ": any",
-        ": unknown",
-        ": void",
-        ": Record<",
-        ": Array<",
-        ": Promise<",
-    ];
-    let is_typed = types.iter().any(|word| line.contains(word)) || line.contains("[]") && line.contains(": ");
-    let is_typescript = is_typed
-        || begins(&["interface ", "type ", "enum ", "declare ", "namespace ", "abstract "])
-        || [" as ", " satisfies ", "!.", "!;", "!)", "<T>"].iter().any(|word| line.contains(word));
-    is_typescript.then_some("this is TypeScript: write JavaScript, without types")
+    let runs = begins(&["enum ", "const enum ", "namespace ", "abstract "])
+        || ["(private ", "(public ", "(protected ", "(readonly "].iter().any(|word| line.contains(word));
+    runs.then_some("only the types of TypeScript are taken out: write JavaScript")
 }
 
 /// What to use in the place of a global that other hosts have.

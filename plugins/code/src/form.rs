@@ -7,13 +7,15 @@ use boa_engine::ast::declaration::{Binding, Variable, VariableList};
 use boa_engine::ast::expression::Identifier;
 use boa_engine::ast::expression::access::PropertyAccess;
 use boa_engine::ast::expression::operator::assign::AssignTarget;
+use boa_engine::ast::function::FunctionBody;
 use boa_engine::ast::{Declaration, Expression, Position, Spanned, Statement, StatementListItem};
 use boa_engine::interner::Interner;
-use boa_engine::parser::Parser;
+use boa_engine::parser::{self, Parser};
 use boa_engine::{Context, Source};
 use toolgate_sdk::Error;
 
 use crate::failure;
+use crate::types::without_types;
 
 const RETURN: &str = "return ";
 
@@ -34,11 +36,15 @@ pub struct Added {
 
 /// Reads a script, and lets it return the value of its last statement.
 pub fn read(script: &str, context: &mut Context) -> Result<Script, Error> {
-    let text = without_exports(&without_fence(script));
-    // The text alone: one that closes the brackets around it would run before it is called.
-    let mut parser = Parser::new(Source::from_bytes(&text));
-    let body = parser.parse_function_body(context.interner_mut(), false, true);
-    let body = body.map_err(|error| failure::syntax(&error, &text))?;
+    let mut text = without_exports(&without_fence(script));
+    let body = match parse(&text, context) {
+        Ok(body) => body,
+        Err(error) => {
+            let untyped = without_types(&text).ok_or_else(|| failure::syntax(&error, &text))?;
+            text = untyped;
+            parse(&text, context).map_err(|error| failure::syntax(&error, &text))?
+        }
+    };
     Ok(match last_value(body.statements(), context.interner()) {
         None => Script { text, added: None },
         Some(Value::Expression(start)) => returning(text, start),
@@ -47,6 +53,11 @@ pub fn read(script: &str, context: &mut Context) -> Result<Script, Error> {
             Script { text: text + &tail, added: None }
         }
     })
+}
+
+/// Parses the text alone: one that closes the brackets around it would run before it is called.
+fn parse(text: &str, context: &mut Context) -> Result<FunctionBody, parser::Error> {
+    Parser::new(Source::from_bytes(text)).parse_function_body(context.interner_mut(), false, true)
 }
 
 /// The value of the last statement, where the script does not return one.

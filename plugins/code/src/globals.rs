@@ -2,11 +2,12 @@
 //! takes twice the fuel of a small script.
 
 use std::cell::RefCell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 
+use boa_engine::builtins::promise::ResolvingFunctions;
 use boa_engine::object::builtins::{JsPromise, JsProxy};
 use boa_engine::object::{JsObject, ObjectInitializer};
-use boa_engine::property::Attribute;
+use boa_engine::property::{Attribute, PropertyDescriptor};
 use boa_engine::{
     Context, JsArgs as _, JsError, JsNativeError, JsResult, JsString, JsValue, NativeFunction, js_string,
 };
@@ -22,8 +23,18 @@ use crate::log::Log;
 pub struct Host {
     pub calls: Calls,
     pub log: RefCell<Log>,
+    /// The calls that the script has made, and that have not begun.
+    pub pending: RefCell<VecDeque<PendingCall>>,
     /// The original `JSON.stringify`, also after the script replaced it.
     pub stringify: JsObject,
+}
+
+/// A call whose promise is not settled.
+pub struct PendingCall {
+    call: (String, String),
+    resolve: ResolvingFunctions,
+    /// The error of a failure.
+    error: JsObject,
 }
 
 pub type Function = fn(&JsValue, &[JsValue], &mut Context) -> JsResult<JsValue>;
@@ -33,6 +44,9 @@ pub type Function = fn(&JsValue, &[JsValue], &mut Context) -> JsResult<JsValue>;
 struct ListedTool {
     name: String,
 }
+
+/// Most calls at once (`wit/plugin.wit`).
+const AT_ONCE: usize = 8;
 
 /// Names that an engine or a caller asks any object for.
 const NO_TOOLS: [&str; 5] = ["then", "toJSON", "toString", "valueOf", "constructor"];
@@ -48,7 +62,7 @@ pub fn host(context: &Context) -> JsResult<&Host> {
 /// Sets the globals of a script.
 pub fn set(calls: Calls, arguments: &Value, context: &mut Context) -> JsResult<()> {
     let stringify = json::stringify(context)?;
-    context.insert_data(Host { calls, log: RefCell::default(), stringify });
+    context.insert_data(Host { calls, log: RefCell::default(), pending: RefCell::default(), stringify });
     let target = JsObject::with_object_proto(context.intrinsics());
     let tools = members(target, namespace, namespaces, context)?;
     let arguments = JsValue::from_json(arguments, context)?;
@@ -155,17 +169,45 @@ fn list_tools(context: &Context) -> JsResult<Vec<ListedTool>> {
     serde_json::from_str(&host(context)?.calls.tools()).map_err(JsError::from_rust)
 }
 
-/// Calls a tool. Returns a promise of its output, which has settled: calls run one after another.
+/// Calls a tool. Returns a promise of its output. The call begins when the script waits, at the same time as others that it has made
+/// until then.
 fn call(tool: &str, input: &JsValue, context: &mut Context) -> JsResult<JsValue> {
     let input = json::text(input, Reader::Tool, context)?.unwrap_or_else(|| "{}".to_owned());
-    let result = match host(context)?.calls.call(tool, &input) {
-        Ok(output) => {
-            let output = serde_json::from_str(&output).map_err(JsError::from_rust)?;
-            Ok(JsValue::from_json(&output, context)?)
-        }
-        Err(failure) => Err(error(failure, context)?),
+    // Made here, so that its stack has the place of the call.
+    let constructor = context.intrinsics().constructors().error().constructor();
+    let error = constructor.construct(&[], None, context)?;
+    let (promise, resolve) = JsPromise::new_pending(context);
+    let call = PendingCall { call: (tool.to_owned(), input), resolve, error };
+    host(context)?.pending.borrow_mut().push_back(call);
+    Ok(promise.into())
+}
+
+/// Makes the oldest calls that the script waits for, and settles their promises in the order of the calls. Returns whether there were
+/// any.
+pub fn answer_calls(context: &mut Context) -> JsResult<bool> {
+    let host = host(context)?;
+    let calls: Vec<PendingCall> = {
+        let mut pending = host.pending.borrow_mut();
+        let count = pending.len().min(AT_ONCE);
+        pending.drain(..count).collect()
     };
-    Ok(JsPromise::from_result(result, context)?.into())
+    let (made, promises): (Vec<_>, Vec<_>) =
+        calls.into_iter().map(|PendingCall { call, resolve, error }| (call, (resolve, error))).unzip();
+    let results = if made.is_empty() { Vec::new() } else { host.calls.call_all(&made) };
+    for ((resolve, error), result) in promises.into_iter().zip(results) {
+        let (settle, value) = match result {
+            Ok(output) => {
+                let output = serde_json::from_str(&output).map_err(JsError::from_rust)?;
+                (resolve.resolve, JsValue::from_json(&output, context)?)
+            }
+            Err(failure) => {
+                fill_error(&error, failure, context)?;
+                (resolve.reject, error.into())
+            }
+        };
+        settle.call(&JsValue::undefined(), &[value], context)?;
+    }
+    Ok(!made.is_empty())
 }
 
 /// `describe("namespace/name")`: returns the signature and the description of a tool.
@@ -191,13 +233,24 @@ fn refuse_promise(_: &JsValue, _: &[JsValue], _: &mut Context) -> JsResult<JsVal
     Err(JsNativeError::typ().with_message(message).into())
 }
 
-/// The `Error` of a failed call, made by its constructor so that its stack has the place of the call.
+/// The `Error` of a failure, made by its constructor so that its stack has the place.
 fn error(failure: CallFailure, context: &mut Context) -> JsResult<JsError> {
     let constructor = context.intrinsics().constructors().error().constructor();
-    let error = constructor.construct(&[JsString::from(failure.message).into()], None, context)?;
+    let error = constructor.construct(&[], None, context)?;
+    fill_error(&error, failure, context)?;
+    Ok(JsError::from_opaque(error.into()))
+}
+
+fn fill_error(error: &JsObject, failure: CallFailure, context: &mut Context) -> JsResult<()> {
     let details = JsValue::from_json(&failure.details.unwrap_or_default(), context)?;
+    let message = PropertyDescriptor::builder()
+        .value(JsString::from(failure.message))
+        .writable(true)
+        .enumerable(false)
+        .configurable(true);
+    error.define_property_or_throw(js_string!("message"), message, context)?;
     error.set(js_string!("code"), JsString::from(failure.code), true, context)?;
     error.set(js_string!("retryable"), failure.retryable, true, context)?;
     error.set(js_string!("details"), details, true, context)?;
-    Ok(JsError::from_opaque(error.into()))
+    Ok(())
 }

@@ -8,6 +8,7 @@ mod globals;
 mod json;
 mod locale;
 mod log;
+mod types;
 
 use schemars::JsonSchema;
 use serde::Serialize;
