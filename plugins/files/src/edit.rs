@@ -89,7 +89,7 @@ impl Workspace {
         let (old_meant, new) = (as_meant(old), as_meant(new));
         let places: Vec<usize> = memmem::find_iter(text.as_bytes(), &old_meant).collect();
         match places.len() {
-            0 => return Err(not_found(&text, old, &place)),
+            0 => return Err(not_found(&text, &old_meant, &place)),
             1 => {}
             _ if all => {}
             _ => return Err(ambiguous(&text, &places, &place)),
@@ -139,7 +139,8 @@ fn not_found(text: &str, old: &str, place: &Place) -> Error {
     if text.is_empty() {
         return Error::new(format!("`old` is not in `{name}`, which is empty"));
     }
-    let slip = find_slip(text, old).map(|(line, slip)| (line, slip.to_owned()));
+    let slip = find_open_end(text, old).or_else(|| find_slip(text, old));
+    let slip = slip.map(|(line, slip)| (line, slip.to_owned()));
     if let Some((line, slip)) = slip.or_else(|| find_look_alike(text, old)) {
         return Error::new(format!(
             "`old` is in `{name}` from line {line}, but for {slip}: take the text as `read` gives it"
@@ -163,11 +164,19 @@ fn not_found(text: &str, old: &str, place: &Place) -> Error {
     })
 }
 
+/// The line where the text is, at the end of a file whose last line has no end.
+fn find_open_end(text: &str, old: &str) -> Option<(usize, &'static str)> {
+    let wanted = old.trim_end_matches(['\r', '\n']);
+    let before = text.strip_suffix(wanted).filter(|_| !wanted.is_empty() && old.ends_with('\n'))?;
+    Some((before.matches('\n').count() + 1, "the line end after it, since the file ends without one"))
+}
+
 /// The part of a line that is compared.
 type Part = fn(&str) -> &str;
 
 /// The line where the text is but for what models get wrong, and what that is.
 fn find_slip(text: &str, old: &str) -> Option<(usize, &'static str)> {
+    let ends_line = old.ends_with('\n');
     let unnumbered: Option<Vec<&str>> = old.lines().map(without_number).collect();
     let unnumbered = unnumbered.map(|lines| lines.join("\n"));
     let text = &text[..text.floor_char_boundary(MAX_LOOKED_AT_BYTES)];
@@ -181,7 +190,10 @@ fn find_slip(text: &str, old: &str) -> Option<(usize, &'static str)> {
         (unnumbered.as_deref(), str::trim, "the numbers before its lines, which are no part of the file"),
     ];
     slips.into_iter().find_map(|(old, part, slip)| {
-        let (text, old) = (each_line(text, part), each_line(old?, part));
+        let text = each_line(text, part) + "\n";
+        let mut old = each_line(old?, part);
+        // A line end after the text is a part of it, or the beginning of a longer line would be it.
+        old.push_str(if ends_line { "\n" } else { "" });
         let place = memmem::find(text.as_bytes(), old.as_bytes()).filter(|_| !old.trim().is_empty())?;
         Some((text[..place].matches('\n').count() + 1, slip))
     })

@@ -5,6 +5,7 @@ use toolgate_sdk::serde_json::value::RawValue;
 use toolgate_sdk::serde_json::{self, Value};
 use toolgate_sdk::{Context, Error};
 
+use crate::channel::Channel;
 use crate::connection::{CALL, Connection, Params, Request};
 use crate::content;
 use crate::describe::Part;
@@ -20,7 +21,8 @@ pub fn call(part: &Part, tool: &str, context: &Context, arguments: &str) -> Resu
     let server = Server { url: &part.url, headers: &part.headers, context };
     let arguments: &RawValue = serde_json::from_str(arguments)?;
     let result = match part.protocol {
-        _ if part.sse => Connection::initialize_by_events(&server)
+        _ if part.sse => Channel::open(&server)
+            .and_then(|channel| Connection::initialize_by_events(&server, channel))
             .and_then(|(connection, ..)| connection.ask(request(tool, arguments))),
         Some(session) if session != Protocol::Stateless => in_session(&server, session, tool, arguments),
         _ => {

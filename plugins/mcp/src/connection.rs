@@ -8,11 +8,12 @@ use std::time::Duration;
 
 use serde::Serialize;
 use toolgate_api::definition::Protocol;
+use toolgate_sdk::http;
 use toolgate_sdk::serde_json::value::RawValue;
 use toolgate_sdk::serde_json::{Value, json};
 
 use crate::channel::Channel;
-use crate::exchange::{Message, SESSION_FIELD, Server};
+use crate::exchange::{Message, PING, SESSION_FIELD, Server};
 use crate::failure::Failure;
 use crate::header_params;
 use crate::text::display;
@@ -111,13 +112,19 @@ impl<'a> Connection<'a> {
     }
 
     /// As [`initialize`](Self::initialize), by the oldest transport.
-    pub fn initialize_by_events(server: &'a Server<'a>) -> Result<(Self, Value, Protocol), Failure> {
+    pub fn initialize_by_events(
+        server: &'a Server<'a>,
+        mut channel: Channel<'a>,
+    ) -> Result<(Self, Value, Protocol), Failure> {
         let took = Protocol::Session202411;
-        let mut channel = Channel::open(server)?;
         let said = channel.ask(&initialization(took))?;
         check_revision(said_revision(&said))?;
         channel.tell(&INITIALIZED)?;
         Ok((Self { server, kind: Kind::Events(RefCell::new(channel)) }, said, took))
+    }
+
+    pub fn is_stateless(&self) -> bool {
+        matches!(self.kind, Kind::Stateless)
     }
 
     /// Whether it is of the oldest transport.
@@ -146,7 +153,7 @@ impl<'a> Connection<'a> {
         let is_call = method == CALL;
         let progress_token = is_call.then_some(REQUEST);
         params.meta = is_call.then(|| Meta { progress_token, ..Meta::default() });
-        if matches!(self.kind, Kind::Stateless) {
+        if self.is_stateless() {
             fields.push(("mcp-method", method.to_owned()));
             fields.extend(params.name.map(|name| ("mcp-name", header_params::encode(name))));
             fields.extend(mirrored);
@@ -167,7 +174,10 @@ impl<'a> Connection<'a> {
         let is_over =
             after.is_some_and(|failure| failure.passes() || matches!(failure, Failure::SessionLost));
         if !is_over && matches!(self.kind, Kind::Session { id: Some(_), .. }) {
-            self.server.delete(&self.fields(), PARTING);
+            // The host tells of a denied request in place of a tool's failure, unless a later request is answered.
+            if let Err(http::Error::Denied { .. }) = self.server.delete(&self.fields(), PARTING) {
+                let _ = self.ask(Request { method: PING, ..Request::default() });
+            }
         }
     }
 

@@ -7,8 +7,9 @@ use std::collections::BTreeSet;
 
 use toolgate_api::definition::Protocol;
 use toolgate_sdk::serde_json::Value;
-use toolgate_sdk::{Context, Error};
+use toolgate_sdk::{Context, Error, http};
 
+use crate::channel::Channel;
 use crate::connection::{Connection, Params, Request, STATELESS};
 use crate::describe::Part;
 use crate::exchange::Server;
@@ -19,6 +20,11 @@ use crate::tool_list;
 const LISTED: usize = 2_000;
 /// Pages of a list. A call may send 32 requests, and some are for the session.
 const PAGES: usize = 24;
+
+const LEADS_BACK: &str = "the list leads back to a page before: it is taken as ended there";
+const CURSOR_EMPTY: &str = "the cursor of the next page is empty: the list is taken as ended";
+const CURSOR_REFUSED: &str =
+    "the server refuses the empty cursor that it gave for the next page: the list is taken as ended";
 
 /// Asks the server, and answers what of it can be mounted.
 pub fn discover(part: &Part, context: &Context) -> Result<Value, Error> {
@@ -41,12 +47,9 @@ fn connect<'a>(
     protocol: Option<Protocol>,
 ) -> Result<(Connection<'a>, Protocol, Value), Failure> {
     let in_session = |offered| {
-        let opened = Connection::initialize(server, offered);
-        let opened = match &opened {
-            Err(failure) if may_be_oldest(protocol, failure) => {
-                Connection::initialize_by_events(server).or(opened)
-            }
-            _ => opened,
+        let opened = match Connection::initialize(server, offered) {
+            Err(refusal) if may_be_oldest(protocol, &refusal) => open_oldest(server, protocol, refusal),
+            opened => opened,
         };
         opened.map(|(it, said, took)| (it, took, said))
     };
@@ -87,41 +90,75 @@ fn may_be_oldest(protocol: Option<Protocol>, failure: &Failure) -> bool {
         && matches!(failure, Failure::Status(status) if matches!(status.status, 400 | 404 | 405))
 }
 
+/// Tries the oldest transport after a refusal, which stays the reason where that fails.
+fn open_oldest<'a>(
+    server: &'a Server<'a>,
+    protocol: Option<Protocol>,
+    refusal: Failure,
+) -> Result<(Connection<'a>, Value, Protocol), Failure> {
+    match Channel::open(server) {
+        Ok(channel) => Connection::initialize_by_events(server, channel).map_err(|_| refusal),
+        // The host tells of a denied request in place of a failure, unless a later request is answered: so the one that
+        // was refused is repeated. An owner who names the transport is told of the denial.
+        Err(Failure::Http(http::Error::Denied { .. })) if protocol.is_none() => {
+            let note = "the transport of 2024-11-05 could not be tried, since this tool may not send GET";
+            Connection::initialize(server, Protocol::Session).map_err(|refusal| refusal.with_note(note))
+        }
+        Err(_) => Err(refusal),
+    }
+}
+
 /// All tools as they come, page by page, and why the list is taken as ended where the server does not end it.
 fn list(connection: &Connection<'_>) -> Result<(Vec<Value>, Option<String>), Failure> {
     let mut tools = Vec::new();
     let mut cursors = BTreeSet::new();
     let mut cursor: Option<String> = None;
     for _ in 0..PAGES {
-        let params = Params { cursor: cursor.as_deref(), ..Params::default() };
-        let request = Request { method: "tools/list", params, mirrored: Vec::new() };
-        let mut page = connection.ask(request)?;
-        match page.get_mut("tools").map(Value::take) {
-            Some(Value::Array(more)) => tools.extend(more.into_iter().map(without_pictures)),
-            Some(Value::Null) => {}
-            _ => return Err(Failure::Unreadable("its list of tools is none".to_owned())),
+        let is_empty = cursor.as_deref() == Some("");
+        let (page, next) = match read_page(connection, cursor.as_deref()) {
+            Err(failure @ Failure::Explained(_)) if is_empty && !failure.passes() => {
+                return Ok((tools, Some(CURSOR_REFUSED.to_owned())));
+            }
+            page => page?,
+        };
+        // A server that ends its list by an empty cursor takes that for the beginning.
+        if is_empty && !page.is_empty() && tools.starts_with(&page) {
+            return Ok((tools, Some(LEADS_BACK.to_owned())));
         }
+        tools.extend(page);
         if tools.len() > LISTED {
             tools.truncate(LISTED);
-            return Ok((
-                tools,
-                Some(format!("the server lists more than {LISTED} tools: the others are not read")),
-            ));
+            let note = format!("the server lists more than {LISTED} tools: the others are not read");
+            return Ok((tools, Some(note)));
         }
-        let note = match page.get("nextCursor").and_then(Value::as_str) {
+        let note = match next {
             None => return Ok((tools, None)),
-            Some("") => "the cursor of the next page is empty: the list is taken as ended",
-            Some(next) if !cursors.insert(next.to_owned()) => {
-                "the list leads back to a page before: it is taken as ended there"
-            }
-            Some(next) => {
-                cursor = Some(next.to_owned());
+            // The stateless revision says that an empty cursor is one; before, it ended the list.
+            Some(next) if next.is_empty() && !connection.is_stateless() => CURSOR_EMPTY,
+            Some(next) if !cursors.insert(next.clone()) => LEADS_BACK,
+            next => {
+                cursor = next;
                 continue;
             }
         };
         return Ok((tools, Some(note.to_owned())));
     }
     Ok((tools, Some(format!("the list has more than {PAGES} pages: the others are not read"))))
+}
+
+/// The tools of a page, and the cursor of the next one.
+fn read_page(
+    connection: &Connection<'_>,
+    cursor: Option<&str>,
+) -> Result<(Vec<Value>, Option<String>), Failure> {
+    let params = Params { cursor, ..Params::default() };
+    let mut page = connection.ask(Request { method: "tools/list", params, mirrored: Vec::new() })?;
+    let tools = match page.get_mut("tools").map(Value::take) {
+        Some(Value::Array(tools)) => tools.into_iter().map(without_pictures).collect(),
+        Some(Value::Null) => Vec::new(),
+        _ => return Err(Failure::Unreadable("its list of tools is none".to_owned())),
+    };
+    Ok((tools, page.get("nextCursor").and_then(Value::as_str).map(str::to_owned)))
 }
 
 /// Icons are the larger part of some lists, and are not shown here.

@@ -35,7 +35,7 @@ const LEAST_WAIT: Duration = Duration::from_millis(50);
 const PROGRESS: &str = "notifications/progress";
 const PROGRESS_CHARS: usize = 200;
 /// The question that says only "are you there".
-const PING: &str = "ping";
+pub const PING: &str = "ping";
 /// The code of a method that is not offered.
 const METHOD_NOT_FOUND: i64 = -32601;
 
@@ -115,9 +115,9 @@ impl Server<'_> {
     }
 
     /// Ends what the fields name. Whether that works is of no matter for what was done.
-    pub fn delete(&self, fields: &Fields<'_>, patience: Duration) {
+    pub fn delete(&self, fields: &Fields<'_>, patience: Duration) -> Result<(), http::Error> {
         let request = self.with_headers(http::delete(self.url), fields);
-        let _ = request.timeout(self.time_left().min(patience)).send();
+        request.timeout(self.time_left().min(patience)).send().map(drop)
     }
 
     fn post(&self, fields: &Fields<'_>, message: &impl Serialize) -> Result<Response, Failure> {

@@ -118,6 +118,18 @@ impl Failure {
         }
     }
 
+    /// Adds a note to the text of an answer without success.
+    pub fn with_note(mut self, note: &str) -> Self {
+        let said = match &mut self {
+            Self::Status(status) => &mut status.excerpt,
+            Self::Explained(told) => &mut told.message,
+            _ => return self,
+        };
+        said.push_str(if said.is_empty() { "" } else { "; " });
+        said.push_str(note);
+        self
+    }
+
     /// As a model reads it.
     pub fn tell(self, host: &str) -> Error {
         match self {

@@ -38,7 +38,7 @@ use crate::size::{Page, in_json};
 pub fn csv_parse(
     /// The CSV
     text: String,
-    /// Character between two fields; left out, the first rows tell
+    /// Character between two fields; left out, a first line `sep=;` or the first rows tell
     delimiter: Option<Delimiter>,
     /// Whether the first row names the columns
     #[default(true)]
@@ -55,8 +55,7 @@ pub fn csv_parse(
     limit: u32,
 ) -> Result<Table, Error> {
     let text = text.trim_start_matches('\u{feff}');
-    let Guess { delimiter, note } =
-        delimiter.map_or_else(|| Guess::of(text), |delimiter| Guess { delimiter, note: None });
+    let (Guess { delimiter, note }, text) = Guess::choose(text, delimiter)?;
     check_quotes(text, delimiter)?;
     let mut records = ReaderBuilder::new()
         .delimiter(delimiter.byte())
@@ -71,7 +70,7 @@ pub fn csv_parse(
     let mut page = Page::new(offset, limit);
     while records.read_record(&mut record)? {
         if let Some(columns) = &columns {
-            check_width(&record, columns, delimiter)?;
+            check_width(text, &record, columns, delimiter)?;
         }
         if page.is_open() {
             let row = read_row(&record, columns.clone(), convert);
@@ -107,7 +106,7 @@ pub struct Table {
     pub next_offset: Option<usize>,
     /// What stood between the fields
     pub delimiter: &'static str,
-    /// Notes about a delimiter that was not given
+    /// Notes about the delimiter
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(default)]
     pub notes: Vec<String>,
@@ -211,11 +210,21 @@ fn name_columns(record: &StringRecord) -> Vec<String> {
     names
 }
 
-fn check_width(record: &StringRecord, columns: &[String], delimiter: Delimiter) -> Result<(), Error> {
+fn check_width(
+    text: &str,
+    record: &StringRecord,
+    columns: &[String],
+    delimiter: Delimiter,
+) -> Result<(), Error> {
     if record.len() == columns.len() {
         return Ok(());
     }
-    let line = record.position().map_or(0, csv::Position::line);
+    let line = record.position().map_or(0, |position| {
+        // The position is before the empty lines that are passed over, and within an end in CRLF.
+        let rest = text.bytes().skip(usize::try_from(position.byte()).unwrap_or(usize::MAX));
+        let ends = rest.take_while(|byte| matches!(byte, b'\r' | b'\n')).filter(|byte| *byte == b'\n');
+        position.line() + ends.count() as u64
+    });
     Err(Error::invalid(format!(
         "the row at line {line} has {} fields, and the header has {}, separated by a {}: give another `delimiter`, correct \
          the row, or set `header` to false, for then rows may differ",

@@ -3,6 +3,7 @@
 use csv::{ByteRecord, ReaderBuilder};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use toolgate_sdk::Error;
 
 /// The character between two fields.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
@@ -16,6 +17,10 @@ pub enum Delimiter {
 
 impl Delimiter {
     const ALL: [Self; 4] = [Self::Comma, Self::Semicolon, Self::Tab, Self::Pipe];
+
+    fn of(sign: char) -> Option<Self> {
+        Self::ALL.into_iter().find(|delimiter| char::from(delimiter.byte()) == sign)
+    }
 
     pub fn byte(self) -> u8 {
         match self {
@@ -33,6 +38,40 @@ impl Delimiter {
             Self::Tab => "tab",
             Self::Pipe => "pipe",
         }
+    }
+}
+
+/// The hint of Excel in the first line, such as `sep=;`, which LibreOffice and DuckDB read too.
+struct Hint<'a> {
+    sign: char,
+    /// The text after the line. It begins with the end of the line, so that the lines keep their numbers: a reader of CSV
+    /// passes over an empty line.
+    rest: &'a str,
+}
+
+impl<'a> Hint<'a> {
+    /// Returns the hint of a text without a byte order mark. The line may be in quotes, and programs that do not know the
+    /// hint write the sign once for each column.
+    fn find(text: &'a str) -> Option<Self> {
+        let (line, rest) = text.split_at(text.find(['\r', '\n']).unwrap_or(text.len()));
+        let content = line.strip_prefix('"').and_then(|line| line.strip_suffix('"')).unwrap_or(line);
+        let (name, signs) = content.split_at_checked("sep=".len())?;
+        let sign = signs.chars().next().filter(|sign| !sign.is_alphanumeric() && *sign != '"')?;
+        let is_hint = name.eq_ignore_ascii_case("sep=") && signs.chars().all(|other| other == sign);
+        is_hint.then_some(Self { sign, rest })
+    }
+
+    /// Returns the delimiter that is given, or the one of the hint.
+    fn delimiter(&self, given: Option<Delimiter>) -> Result<Guess, Error> {
+        let sign = self.sign.escape_debug();
+        let Some(delimiter) = given.or_else(|| Delimiter::of(self.sign)) else {
+            return Err(Error::invalid(format!(
+                "the first line `sep={sign}` says that `{sign}` separates the fields, and only comma, semicolon, tab and pipe \
+                 are read: replace `{sign}` by one of them and delete the line, or give `delimiter` if the line is wrong"
+            )));
+        };
+        let note = format!("the first line `sep={sign}` tells the delimiter and is no row");
+        Ok(Guess { delimiter, note: Some(note) })
     }
 }
 
@@ -61,9 +100,17 @@ struct Fit {
 }
 
 impl Guess {
+    /// Takes the delimiter that is given, or the one of a hint, or judges; returns it with the text after a hint.
+    pub fn choose(text: &str, given: Option<Delimiter>) -> Result<(Self, &str), Error> {
+        if let Some(hint) = Hint::find(text) {
+            return Ok((hint.delimiter(given)?, hint.rest));
+        }
+        Ok((given.map_or_else(|| Self::of(text), |delimiter| Self { delimiter, note: None }), text))
+    }
+
     /// Judges by the first rows: a separator gives them the same number of fields, two or more. As csv.Sniffer, Papa Parse
     /// and DuckDB do, it looks at many rows, so that a quote or a decimal comma in the first does not decide.
-    pub fn of(text: &str) -> Self {
+    fn of(text: &str) -> Self {
         let is_whole = text.len() <= JUDGED_BYTES;
         let sample = &text[..text.floor_char_boundary(JUDGED_BYTES)];
         let fits = Delimiter::ALL.map(|delimiter| Fit::of(delimiter, sample, is_whole));

@@ -56,16 +56,27 @@ pub fn yaml_to_json(
         with_snippet: false,
     };
     let text = text.trim_start_matches('\u{feff}');
-    let trees: Vec<Tree> = serde_saphyr::from_multiple_with_options(text, options).map_err(|error| {
-        let problem = error.render_with_formatter(&UserMessageFormatter);
-        let problem = problem.chars().take(MAX_MESSAGE_CHARACTERS).collect::<String>();
-        Error::invalid(format!(
-            "the text is not YAML that can be converted: {problem}; check the indentation, the quotes and the aliases there"
-        ))
-    })?;
+    let trees: Vec<Tree> =
+        serde_saphyr::from_multiple_with_options(text, options).map_err(|error| problem(&error))?;
     let notes =
         if trees.iter().any(|tree| tree.find(is_rounded).is_some()) { vec![ROUNDED] } else { Vec::new() };
     Ok(Documents { documents: AnyValue::write(&trees)?, notes })
+}
+
+fn problem(error: &serde_saphyr::Error) -> Error {
+    match error {
+        serde_saphyr::Error::AliasError { error, .. } => problem(error),
+        serde_saphyr::Error::AliasReplayLimitExceeded { .. } => Error::invalid(format!(
+            "the aliases of the text repeat more than {MAX_REPEATED_EVENTS} nodes: write them out, or convert one part at a time"
+        )),
+        error => {
+            let problem = error.render_with_formatter(&UserMessageFormatter);
+            let problem = problem.chars().take(MAX_MESSAGE_CHARACTERS).collect::<String>();
+            Error::invalid(format!(
+                "the text is not YAML that can be converted: {problem}; check the indentation, the quotes and the aliases there"
+            ))
+        }
+    }
 }
 
 /// Numbers of 64 bits are integers of a tree.

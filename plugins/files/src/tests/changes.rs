@@ -264,6 +264,50 @@ fn t7_an_edit_in_line_feeds_takes_the_ends_of_a_file_that_has_but_one_kind() {
 }
 
 #[test]
+fn t7_an_edit_past_the_end_of_a_file_without_a_line_end_says_so() {
+    let told = |before: &str, old: &str| {
+        let folder = folder(&[("a.txt", before)]);
+        message(folder.workspace.edit("a.txt", old, "x", false))
+    };
+    for (before, old, line) in [
+        ("a\nb", "b\n", 2),
+        ("a\nb", "a\nb\n", 1),
+        ("a\nb", "b\n\n", 2),
+        ("a\r\nb", "a\nb\n", 1),
+        ("a\r\nb", "b\r\n", 2),
+        ("b", "b\n", 1),
+    ] {
+        assert_eq!(
+            told(before, old),
+            format!(
+                "`old` is in `a.txt` from line {line}, but for the line end after it, since the file ends without one: \
+                 take the text as `read` gives it"
+            ),
+            "{before:?} {old:?}"
+        );
+    }
+    // With a line end at the end, and where a longer line begins like the text, the reason is another.
+    for (before, old, reason) in [
+        ("a\r\nb\n", "a\nb\n", "for the ends of its lines, where one has `\\n`"),
+        ("a\nprint(sums)", "print(sum\n", "in line 2, but not all that comes with it"),
+        ("a\nprint(sums)\n", "print(sum\n", "in line 2, but not all that comes with it"),
+        ("a\n  b", "\tb\n", "for the spaces or tabs that its lines begin with"),
+    ] {
+        assert!(told(before, old).contains(reason), "{before:?} {old:?}: {}", told(before, old));
+    }
+    let folder = folder(&[("a.txt", "a\nb")]);
+    folder.workspace.edit("a.txt", "b", "c\n", false).unwrap();
+    assert_eq!(folder.text("a.txt"), "a\nc\n");
+}
+
+#[test]
+fn t7_the_lines_of_an_edit_in_a_file_with_crlf_are_found_by_signs_that_look_alike() {
+    let folder = folder(&[("a.txt", "say “hi”\r\nb\r\n")]);
+    let told = message(folder.workspace.edit("a.txt", "say \"hi\"\nb", "x", false));
+    assert!(told.contains("from line 1, but for signs that look alike"), "{told}");
+}
+
+#[test]
 fn t7_a_file_that_is_too_large_to_be_edited_has_a_way_out() {
     let folder = folder(&[("a.txt", &"a".repeat(8 * 1024 * 1024 + 1))]);
 

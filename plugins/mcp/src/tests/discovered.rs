@@ -108,6 +108,81 @@ fn m4_pages_are_read_to_the_end() {
     assert_eq!(network.sent().len(), 4);
 }
 
+/// The tools of a server that answers each cursor with a page, and the number of lists that it was asked for.
+fn found_by_pages(
+    revision: &'static str,
+    page: impl Fn(Option<&str>) -> Result<Value, Value> + 'static,
+) -> (Value, usize) {
+    let network = testing::network(move |request| {
+        let body = request.json();
+        Ok(match method(request).as_str() {
+            "server/discover" => result(request, stateless_server()),
+            "initialize" => result(request, json!({"protocolVersion": revision, "capabilities": {}})),
+            "tools/list" => match page(body["params"]["cursor"].as_str()) {
+                Ok(page) => result(request, page),
+                Err(error) => error_reply(request, 200, error),
+            },
+            _ => Reply::new(202),
+        })
+    });
+    let found = discover(document(json!({"protocol": revision}))).unwrap();
+    let names: Vec<_> = found["tools"].as_array().unwrap().iter().map(|tool| tool["name"].clone()).collect();
+    let told = json!({"names": names, "left_out": found["left_out"], "notes": found["simplified"]});
+    (told, network.sent().iter().filter(|sent| method(sent) == "tools/list").count())
+}
+
+#[test]
+fn m4_an_empty_cursor_is_a_cursor_in_the_stateless_revision_alone() {
+    let pages = |cursor: Option<&str>| {
+        Ok(match cursor {
+            None => json!({"tools": [{"name": "a"}], "nextCursor": ""}),
+            Some("") => json!({"tools": [{"name": "b"}], "nextCursor": "2"}),
+            Some(_) => json!({"tools": [{"name": "c"}]}),
+        })
+    };
+    let (found, lists) = found_by_pages("2026-07-28", pages);
+    assert_eq!(found, json!({"names": ["a", "b", "c"], "left_out": [], "notes": []}));
+    assert_eq!(lists, 3);
+
+    for revision in ["2025-11-25", "2025-06-18", "2024-11-05"] {
+        let (found, lists) = found_by_pages(revision, pages);
+        assert_eq!((&found["names"], lists), (&json!(["a"]), 1), "{revision}");
+        assert!(found["notes"][0]["what"].as_str().unwrap().contains("is empty"), "{found}");
+    }
+}
+
+#[test]
+fn m4_an_empty_cursor_that_leads_back_ends_the_list_without_tools_that_come_twice() {
+    let refusal = json!({"code": -32602, "message": "Invalid cursor"});
+    for (at_empty, note) in [
+        (Ok(json!({"tools": [{"name": "a"}], "nextCursor": "2"})), "leads back to a page before"),
+        (Ok(json!({"tools": [{"name": "a"}]})), "leads back to a page before"),
+        (Ok(json!({"tools": [], "nextCursor": ""})), "leads back to a page before"),
+        (Err(refusal), "refuses the empty cursor"),
+    ] {
+        let (found, lists) = found_by_pages("2026-07-28", move |cursor| match cursor {
+            None => Ok(json!({"tools": [{"name": "a"}], "nextCursor": "2"})),
+            Some("") => at_empty.clone(),
+            Some(_) => Ok(json!({"tools": [{"name": "b"}], "nextCursor": ""})),
+        });
+        assert_eq!((&found["names"], &found["left_out"]), (&json!(["a", "b"]), &json!([])), "{found}");
+        assert!(found["notes"][0]["what"].as_str().unwrap().contains(note), "{found}");
+        assert_eq!(lists, 3);
+    }
+}
+
+#[test]
+fn m4_a_server_that_has_trouble_with_an_empty_cursor_has_not_ended_its_list() {
+    let _network = testing::network(|request| {
+        Ok(match (method(request).as_str(), request.json()["params"]["cursor"].as_str()) {
+            ("server/discover", _) => result(request, stateless_server()),
+            (_, None) => result(request, json!({"tools": [{"name": "a"}], "nextCursor": ""})),
+            _ => error_reply(request, 503, json!({"code": -32603, "message": "busy"})),
+        })
+    });
+    assert!(discover(document(json!({}))).unwrap_err().message().contains("busy"));
+}
+
 /// Servers of several libraries send an empty cursor at the end (java-sdk#628, csharp-sdk#770).
 #[test]
 fn m4_a_list_that_does_not_end_is_mounted_as_far_as_it_was_read_with_a_note() {
@@ -124,7 +199,7 @@ fn m4_a_list_that_does_not_end_is_mounted_as_far_as_it_was_read_with_a_note() {
         (discover(document(json!({}))).unwrap(), network.sent().len())
     };
     for (next, says, sent) in [
-        ((|_| json!("")) as fn(&Value) -> Value, "cursor of the next page is empty", 2),
+        ((|_| json!("")) as fn(&Value) -> Value, "leads back to a page before", 3),
         (|_| json!("same"), "leads back to a page before", 3),
         (|cursor| json!(format!("{}x", cursor.as_str().unwrap_or_default())), "more than 24 pages", 25),
     ] {

@@ -1,5 +1,7 @@
 //! Servers of 2024-11-05 (HTTP with SSE), as PyPI `mcp` answers with its `sse_app`.
 
+use toolgate_sdk::http;
+
 use super::*;
 
 const SSE: &str = "https://mcp.example.com/sse";
@@ -114,6 +116,47 @@ fn m4_a_server_that_opens_no_such_stream_is_told_by_its_first_refusal() {
     let _network = testing::network(|request| Ok(answer(request, ENDPOINT, &[initialize_answer()])));
     let error = discover(document(json!({"url": SSE}))).unwrap_err();
     assert!(error.message().contains("ended before the answer came"), "{error}");
+}
+
+/// The host tells of a denied request, unless a later one is answered.
+#[test]
+fn m4_a_refusal_is_the_reason_where_the_oldest_transport_may_not_be_tried() {
+    let denied = || http::Error::Denied { host: "mcp.example.com".to_owned() };
+    for (status, body, says) in [
+        (
+            404,
+            "",
+            "has no MCP server at this address (status 404): the transport of 2024-11-05 could not be tried",
+        ),
+        (
+            405,
+            "Gone",
+            "takes no MCP requests at this address (status 405): Gone; the transport of 2024-11-05",
+        ),
+    ] {
+        let network = testing::network(move |request| match request.method() {
+            "GET" => Err(denied()),
+            _ => Ok(Reply::text(body).status(status)),
+        });
+        let error = discover(document(json!({"url": SSE}))).unwrap_err();
+        assert!(error.message().contains(says), "{error}");
+        assert!(error.message().ends_with("since this tool may not send GET"), "{error}");
+        assert_eq!(way(&network.sent()).last(), Some(&format!("POST {SSE} initialize")));
+    }
+    // An owner who names the transport hears of the denial, and so does one whose grant lacks the endpoint.
+    let network = testing::network(move |request| match request.method() {
+        "GET" => Err(denied()),
+        _ => Ok(Reply::new(404)),
+    });
+    discover(document(json!({"url": SSE, "protocol": "2024-11-05"}))).unwrap_err();
+    assert_eq!(way(&network.sent()).last(), Some(&format!("GET {SSE}")));
+    drop(network);
+    let network = testing::network(move |request| match request.url() {
+        ENDPOINT => Err(denied()),
+        _ => Ok(answer(request, ENDPOINT, &list_answers())),
+    });
+    discover(document(json!({"url": SSE}))).unwrap_err();
+    assert_eq!(way(&network.sent()).last(), Some(&format!("POST {ENDPOINT} initialize")));
 }
 
 #[test]

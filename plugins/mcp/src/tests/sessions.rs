@@ -97,11 +97,14 @@ fn m4_a_session_that_cannot_be_ended_fails_no_call() {
         assert_eq!(call(&plugin(), "echo", json!({})).unwrap(), "Echo: hi");
         assert_eq!(network.sent().len(), 4);
     }
-    let _network = testing::network(|request| match request.method() {
-        "DELETE" => Err(toolgate_sdk::http::Error::Denied { host: "mcp.example.com".to_owned() }),
+    // The host tells of a denied request in place of a failure, unless a later one is answered.
+    let network = testing::network(|request| match (request.method(), method(request).as_str()) {
+        ("DELETE", _) => Err(toolgate_sdk::http::Error::Denied { host: "mcp.example.com".to_owned() }),
+        (_, "ping") => Ok(result(request, json!({}))),
         _ => Ok(answer(request, text)),
     });
     assert_eq!(call(&plugin(), "echo", json!({})).unwrap(), "Echo: hi");
+    assert_eq!(way(&network.sent())[3..], ["DELETE", "POST ping"]);
 }
 
 #[test]

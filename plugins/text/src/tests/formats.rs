@@ -29,6 +29,10 @@ fn csv_is_read_as_spreadsheets_write_it() {
         "the row at line 3 has 3 fields, and the header has 2, separated by a comma: give another `delimiter`, correct the \
          row, or set `header` to false, for then rows may differ"
     );
+    for text in ["a,b\r\n1,2\r\n1,2,3\r\n", "a,b\n\n1,2,3\n", "a,b\r\n\r\n1,2,3"] {
+        let message = problem("csv_parse", json!({"text": text}));
+        assert!(message.starts_with("the row at line 3 has 3 fields"), "{text:?}: {message}");
+    }
 }
 
 #[test]
@@ -81,6 +85,66 @@ fn the_delimiter_is_judged_by_many_rows_and_what_was_judged_is_told() {
     );
     let given = call("csv_parse", json!({"text": "one\ntwo\n", "delimiter": "tab"})).unwrap();
     assert_eq!(given.get("notes"), None);
+}
+
+#[test]
+fn the_hint_of_excel_tells_the_delimiter_and_is_no_row() {
+    for (line, delimiter, row) in [
+        ("sep=;", "semicolon", "pen;2,5"),
+        ("\u{feff}SEP=;", "semicolon", "pen;2,5"),
+        ("\"sep=;\"", "semicolon", "pen;2,5"),
+        ("sep=,", "comma", "pen,\"2,5\""),
+        ("sep=,,", "comma", "pen,\"2,5\""),
+        ("sep=\t", "tab", "pen\t2,5"),
+        ("sep=|", "pipe", "pen|2,5"),
+    ] {
+        let sign = row.trim_start_matches("pen").chars().next().unwrap();
+        for end in ["\n", "\r\n", "\r"] {
+            let text = format!("{line}{end}name{sign}qty{end}{row}{end}");
+            let found = call("csv_parse", json!({"text": text})).unwrap();
+            let note =
+                format!("the first line `sep={}` tells the delimiter and is no row", sign.escape_debug());
+            assert_eq!(
+                found,
+                json!({
+                    "columns": ["name", "qty"], "rows": [{"name": "pen", "qty": "2,5"}], "total": 1,
+                    "delimiter": delimiter, "notes": [note]
+                }),
+                "{text:?}"
+            );
+            let bare = call("csv_parse", json!({"text": text, "header": false})).unwrap();
+            assert_eq!(bare["rows"], json!([["name", "qty"], ["pen", "2,5"]]), "{text:?}");
+        }
+    }
+}
+
+#[test]
+fn a_delimiter_that_is_given_goes_before_the_hint_of_excel() {
+    let found = call("csv_parse", json!({"text": "sep=;\na,b;c\n1,2\n", "delimiter": "comma"})).unwrap();
+    assert_eq!(found["rows"], json!([{"a": "1", "b;c": "2"}]));
+    assert_eq!(found["notes"], json!(["the first line `sep=;` tells the delimiter and is no row"]));
+}
+
+#[test]
+fn a_hint_of_excel_with_another_sign_is_refused_with_the_ways_out() {
+    let text = "sep=^\na^b\n1^2\n";
+    assert_eq!(
+        problem("csv_parse", json!({"text": text})),
+        "the first line `sep=^` says that `^` separates the fields, and only comma, semicolon, tab and pipe are read: \
+         replace `^` by one of them and delete the line, or give `delimiter` if the line is wrong"
+    );
+    let given = call("csv_parse", json!({"text": text, "delimiter": "comma"})).unwrap();
+    assert_eq!(given["rows"], json!([{"a^b": "1^2"}]));
+    // Lines keep their numbers, and a line that only begins so is a row.
+    let message = problem("csv_parse", json!({"text": "sep=;\r\na;b\r\n1;2;3\r\n"}));
+    assert!(message.starts_with("the row at line 3 has 3 fields"), "{message}");
+    let message = problem("csv_parse", json!({"text": "sep=;\na;b\n1;\"2\n"}));
+    assert!(message.starts_with("the quote that opens at line 3"), "{message}");
+    for line in ["sep=", "sep=x", "sep=;a", "sep", "separator=;", "sep=\""] {
+        let found =
+            call("csv_parse", json!({"text": format!("{line}\n1"), "header": false, "delimiter": "comma"}));
+        assert_eq!(found.unwrap()["rows"], json!([[line], ["1"]]), "{line}");
+    }
 }
 
 #[test]
@@ -160,6 +224,19 @@ fn yaml_means_what_its_writer_meant() {
             "huge": "123456789012345678901234567890", "base": {"x": 1}, "merged": {"y": 2, "x": 1}, "text": "a\nb\n",
             "inf": ".inf", "version": 1.10
         }]}))
+    );
+}
+
+#[test]
+fn aliases_of_yaml_that_repeat_too_much_are_refused_in_words() {
+    let repeated = |times: usize| {
+        let aliases = vec!["*a"; times].join(", ");
+        call("yaml_to_json", json!({"text": format!("a: &a [x, x, x, x, x, x, x, x]\nb: [{aliases}]\n")}))
+    };
+    assert_eq!(repeated(300).unwrap()["documents"][0]["b"].as_array().unwrap().len(), 300);
+    assert_eq!(
+        repeated(11_000).unwrap_err().message(),
+        "the aliases of the text repeat more than 100000 nodes: write them out, or convert one part at a time"
     );
 }
 
@@ -248,10 +325,9 @@ fn what_is_wrong_with_yaml_is_told_in_words_with_a_way_out() {
         assert!(message.contains(expected), "{text}: {message}");
     }
     let too_complex = "YAML document too large or too complex";
-    let bomb = format!("a: &a [{}]\nb: [{}]", "1, ".repeat(1_000), "*a, ".repeat(1_000));
     let nested: String = (0..60).map(|level| format!("&a{level} [")).collect();
     let kept = format!("{nested}{}{}", "1, ".repeat(20_000), "]".repeat(60));
-    for text in [bomb, kept, "[".repeat(100) + &"]".repeat(100)] {
+    for text in [kept, "[".repeat(100) + &"]".repeat(100)] {
         let message = problem("yaml_to_json", json!({"text": text}));
         assert!(message.contains(too_complex), "{message}");
     }
