@@ -1,5 +1,5 @@
 // The entry of the component: exports the contract for the plugin in `../src/plugin.js`, and gives the SDK its host.
-import { ready, settle } from "./runtime.js";
+import { endBuild, ready, settle } from "./runtime.js";
 import hostContext from "toolgate:plugin/context@0.1.0";
 import config from "toolgate:plugin/config@0.1.0";
 import hostLog from "toolgate:plugin/log@0.1.0";
@@ -24,7 +24,8 @@ function attempt(subject, act) {
   try {
     return act();
   } catch (error) {
-    throw new ToolError(`${subject}: ${codeOf(error)}`);
+    const code = codeOf(error);
+    throw new ToolError(`${subject}: ${code === "no-entry" ? "not found; list the workspace to see what exists" : code}`);
   }
 }
 
@@ -164,9 +165,20 @@ useHost({
   request,
 });
 
+endBuild();
+
+// Replaces places in the bundle by those in the sources; `build.mjs` adds the table.
+function translated(stack) {
+  const { files, rows } = globalThis.toolgateLines;
+  return stack.replace(/componentize-qjs:user\.js:(\d+)(:\d+)?/g, (_, row) => {
+    const [first, file, line] = rows.findLast(([first]) => first <= row) ?? [];
+    return file === undefined ? `bundle:${row}` : `${files[file]}:${line + Number(row) - first}`;
+  });
+}
+
 function failureOf(error) {
   const isTool = error instanceof ToolError;
-  if (!isTool) hostLog.write("error", "exception", textOf(`${error}\n${error?.stack ?? ""}`), []);
+  if (!isTool) hostLog.write("error", "exception", textOf(`${error}\n${translated(error?.stack ?? "")}`), []);
   const { code = "TOOL_FAILED", retryable = false, details } = isTool ? error : {};
   const message = textOf(isTool ? error.message : error);
   return { code, message, retryable, details: details === undefined ? null : JSON.stringify(details) };

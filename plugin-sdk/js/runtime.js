@@ -149,12 +149,21 @@ function pollOnce() {
   }
 }
 
-function setTimeout(act, ms = 0, ...values) {
-  const id = ++lastWait;
+function setTimer(id, act, ms) {
   const nanoseconds = Math.max(0, Math.round(Number(ms) * 1e6)) || 0;
-  waits.set(id, { pollable: clock.subscribeDuration(nanoseconds), resolve: () => jobs.push(() => act(...values)) });
+  waits.set(id, { pollable: clock.subscribeDuration(nanoseconds), resolve: () => jobs.push(act) });
   return id;
 }
+
+const setTimeout = (act, ms = 0, ...values) => setTimer(++lastWait, () => act(...values), ms);
+
+function setInterval(act, ms = 0, ...values) {
+  const id = ++lastWait;
+  const next = () => setTimer(id, () => (next(), act(...values)), ms);
+  return next();
+}
+
+const clearTimer = (id) => void waits.delete(id);
 
 const shown = (value) => (typeof value === "string" ? value : JSON.stringify(value) ?? String(value));
 const printer = (level) => (...values) =>
@@ -178,18 +187,43 @@ class TextDecoder {
   }
 }
 
+// While the component is built there is no host. Packages take random numbers there for names, which need not be secret.
+const randomOfBuild = Math.random;
+let isBuilt = false;
+/** Ends the build: from now on random numbers are those of the call. */
+export const endBuild = () => void (isBuilt = true);
+
 Math.random = () => {
+  if (!isBuilt) return randomOfBuild();
   const [high, low] = new Uint32Array(random.getRandomBytes(8).buffer);
   return ((high >>> 5) * 2 ** 26 + (low >>> 6)) / 2 ** 53;
 };
 
+function getRandomValues(array) {
+  if (!isBuilt) throw new Error("secret random numbers are made in a call: the component is being built");
+  new Uint8Array(array.buffer, array.byteOffset, array.byteLength).set(random.getRandomBytes(array.byteLength));
+  return array;
+}
+
+function randomUUID() {
+  const bytes = getRandomValues(new Uint8Array(16));
+  // Version 4, and the variant of RFC 9562.
+  bytes[6] = (bytes[6] & 0x0f) | 0x40;
+  bytes[8] = (bytes[8] & 0x3f) | 0x80;
+  const digits = [...bytes].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+  return digits.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, "$1-$2-$3-$4-$5");
+}
+
 Object.assign(globalThis, {
+  self: globalThis,
   Promise: Deferred,
   queueMicrotask: (job) => void jobs.push(job),
   setTimeout,
-  clearTimeout: (id) => void waits.delete(id),
+  setInterval,
+  clearTimeout: clearTimer,
+  clearInterval: clearTimer,
   console: { debug: printer("debug"), log: printer("info"), info: printer("info"), warn: printer("warn"), error: printer("error") },
   TextEncoder,
   TextDecoder,
-  crypto: { getRandomValues: (array) => (new Uint8Array(array.buffer, array.byteOffset, array.byteLength).set(random.getRandomBytes(array.byteLength)), array) },
+  crypto: { getRandomValues, randomUUID },
 });

@@ -57,14 +57,15 @@ export function tool({ name, description, usage = description, input = {}, outpu
  * A plugin: the description that a host reads, and `call` for a component and for tests.
  *
  * @param {{name: string, version: string, publisher?: string, purpose?: string, capabilities?: object, limits?: object,
- *   tools: object[]}} plugin further fields as in `wit/describe.schema.json`
+ *   settings?: object, tools: object[]}} plugin `settings` is the schema of the organization's settings; further fields as in `wit/describe.schema.json`
  */
-export function plugin({ tools, capabilities = {}, ...facts }) {
+export function plugin({ tools, capabilities = {}, settings, ...facts }) {
   const { filesystem = "none", network = [] } = capabilities;
   // The runtime imports files and the SDK imports HTTP, used or not.
   const unused = [filesystem === "none" && "filesystem", network.length === 0 && "network"].filter(Boolean);
   const description = {
     ...facts,
+    ...(settings && { config_schema: settings }),
     capabilities: { ...capabilities, ...(unused.length && { unused }) },
     tools: tools.map((tool) => tool.described),
   };

@@ -403,6 +403,182 @@ pub mod toolgate {
                     result19
                 }
             }
+            #[allow(unused_unsafe, clippy::all)]
+            /// Calls tools at the same time: up to 8, each a tool and its arguments. Returns their results in the
+            /// order of the list, when all have ended. A call beyond the eighth fails as `QUOTA_EXCEEDED`.
+            ///
+            /// Each call has what this call has left at its beginning. If some wait for an approval, the host ends
+            /// this call after the others.
+            #[allow(async_fn_in_trait)]
+            pub fn call_all(
+                calls: &[(_rt::String, _rt::String)],
+            ) -> _rt::Vec<::core::result::Result<_rt::String, Failure>> {
+                unsafe {
+                    #[cfg_attr(target_pointer_width = "64", repr(align(8)))]
+                    #[cfg_attr(target_pointer_width = "32", repr(align(4)))]
+                    struct RetArea(
+                        [::core::mem::MaybeUninit<
+                            u8,
+                        >; 2 * ::core::mem::size_of::<*const u8>()],
+                    );
+                    let mut ret_area = RetArea(
+                        [::core::mem::MaybeUninit::uninit(); 2
+                            * ::core::mem::size_of::<*const u8>()],
+                    );
+                    let vec3 = calls;
+                    let len3 = vec3.len();
+                    let layout3 = _rt::alloc::Layout::from_size_align(
+                            vec3.len() * (4 * ::core::mem::size_of::<*const u8>()),
+                            ::core::mem::size_of::<*const u8>(),
+                        )
+                        .unwrap();
+                    let (result3, _cleanup3) = wit_bindgen::rt::Cleanup::new(layout3);
+                    for (i, e) in vec3.into_iter().enumerate() {
+                        let base = result3
+                            .add(i * (4 * ::core::mem::size_of::<*const u8>()));
+                        {
+                            let (t0_0, t0_1) = e;
+                            let vec1 = t0_0;
+                            let ptr1 = vec1.as_ptr().cast::<u8>();
+                            let len1 = vec1.len();
+                            *base
+                                .add(::core::mem::size_of::<*const u8>())
+                                .cast::<usize>() = len1;
+                            *base.add(0).cast::<*mut u8>() = ptr1.cast_mut();
+                            let vec2 = t0_1;
+                            let ptr2 = vec2.as_ptr().cast::<u8>();
+                            let len2 = vec2.len();
+                            *base
+                                .add(3 * ::core::mem::size_of::<*const u8>())
+                                .cast::<usize>() = len2;
+                            *base
+                                .add(2 * ::core::mem::size_of::<*const u8>())
+                                .cast::<*mut u8>() = ptr2.cast_mut();
+                        }
+                    }
+                    let ptr4 = ret_area.0.as_mut_ptr().cast::<u8>();
+                    #[cfg(target_arch = "wasm32")]
+                    #[link(wasm_import_module = "toolgate:plugin/calls@0.1.0")]
+                    unsafe extern "C" {
+                        #[link_name = "call-all"]
+                        fn wit_import5(_: *mut u8, _: usize, _: *mut u8);
+                    }
+                    #[cfg(not(target_arch = "wasm32"))]
+                    unsafe extern "C" fn wit_import5(_: *mut u8, _: usize, _: *mut u8) {
+                        unreachable!()
+                    }
+                    wit_import5(result3, len3, ptr4);
+                    let l6 = *ptr4.add(0).cast::<*mut u8>();
+                    let l7 = *ptr4
+                        .add(::core::mem::size_of::<*const u8>())
+                        .cast::<usize>();
+                    let base23 = l6;
+                    let len23 = l7;
+                    let mut result23 = _rt::Vec::with_capacity(len23);
+                    for i in 0..len23 {
+                        let base = base23
+                            .add(i * (9 * ::core::mem::size_of::<*const u8>()));
+                        let e23 = {
+                            let l8 = i32::from(*base.add(0).cast::<u8>());
+                            match l8 {
+                                0 => {
+                                    let e = {
+                                        let l9 = *base
+                                            .add(::core::mem::size_of::<*const u8>())
+                                            .cast::<*mut u8>();
+                                        let l10 = *base
+                                            .add(2 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<usize>();
+                                        let len11 = l10;
+                                        let bytes11 = _rt::Vec::from_raw_parts(
+                                            l9.cast(),
+                                            len11,
+                                            len11,
+                                        );
+                                        _rt::string_lift(bytes11)
+                                    };
+                                    Ok(e)
+                                }
+                                1 => {
+                                    let e = {
+                                        let l12 = *base
+                                            .add(::core::mem::size_of::<*const u8>())
+                                            .cast::<*mut u8>();
+                                        let l13 = *base
+                                            .add(2 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<usize>();
+                                        let len14 = l13;
+                                        let bytes14 = _rt::Vec::from_raw_parts(
+                                            l12.cast(),
+                                            len14,
+                                            len14,
+                                        );
+                                        let l15 = *base
+                                            .add(3 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<*mut u8>();
+                                        let l16 = *base
+                                            .add(4 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<usize>();
+                                        let len17 = l16;
+                                        let bytes17 = _rt::Vec::from_raw_parts(
+                                            l15.cast(),
+                                            len17,
+                                            len17,
+                                        );
+                                        let l18 = i32::from(
+                                            *base
+                                                .add(5 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<u8>(),
+                                        );
+                                        let l19 = i32::from(
+                                            *base
+                                                .add(6 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<u8>(),
+                                        );
+                                        super::super::super::toolgate::plugin::types::Failure {
+                                            code: _rt::string_lift(bytes14),
+                                            message: _rt::string_lift(bytes17),
+                                            retryable: _rt::bool_lift(l18 as u8),
+                                            details: match l19 {
+                                                0 => None,
+                                                1 => {
+                                                    let e = {
+                                                        let l20 = *base
+                                                            .add(7 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<*mut u8>();
+                                                        let l21 = *base
+                                                            .add(8 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<usize>();
+                                                        let len22 = l21;
+                                                        let bytes22 = _rt::Vec::from_raw_parts(
+                                                            l20.cast(),
+                                                            len22,
+                                                            len22,
+                                                        );
+                                                        _rt::string_lift(bytes22)
+                                                    };
+                                                    Some(e)
+                                                }
+                                                _ => _rt::invalid_enum_discriminant(),
+                                            },
+                                        }
+                                    };
+                                    Err(e)
+                                }
+                                _ => _rt::invalid_enum_discriminant(),
+                            }
+                        };
+                        result23.push(e23);
+                    }
+                    _rt::cabi_dealloc(
+                        base23,
+                        len23 * (9 * ::core::mem::size_of::<*const u8>()),
+                        ::core::mem::size_of::<*const u8>(),
+                    );
+                    let result24 = result23;
+                    result24
+                }
+            }
         }
         /// Messages between the agents of an organization. They work only with the grant `messages`: without it
         /// both functions fail as `ACCESS_DENIED`.
@@ -1566,6 +1742,16 @@ mod _rt {
             unsafe { core::hint::unreachable_unchecked() }
         }
     }
+    pub use alloc_crate::alloc;
+    pub unsafe fn cabi_dealloc(ptr: *mut u8, size: usize, align: usize) {
+        if size == 0 {
+            return;
+        }
+        unsafe {
+            let layout = alloc::Layout::from_size_align_unchecked(size, align);
+            alloc::dealloc(ptr, layout);
+        }
+    }
     pub fn as_i32<T: AsI32>(t: T) -> i32 {
         t.as_i32()
     }
@@ -1625,7 +1811,6 @@ mod _rt {
             self as i32
         }
     }
-    pub use alloc_crate::alloc;
     pub fn as_i64<T: AsI64>(t: T) -> i64 {
         t.as_i64()
     }
@@ -1652,15 +1837,6 @@ mod _rt {
     #[cfg(target_arch = "wasm32")]
     pub fn run_ctors_once() {
         wit_bindgen::rt::run_ctors_once();
-    }
-    pub unsafe fn cabi_dealloc(ptr: *mut u8, size: usize, align: usize) {
-        if size == 0 {
-            return;
-        }
-        unsafe {
-            let layout = alloc::Layout::from_size_align_unchecked(size, align);
-            alloc::dealloc(ptr, layout);
-        }
     }
     extern crate alloc as alloc_crate;
 }
@@ -1695,33 +1871,34 @@ macro_rules! __export_plugin_with_grants_impl {
         =
         "component-type:wit-bindgen:0.63.0:toolgate:plugin@0.1.0:plugin-with-grants:imports and exports")]
         #[doc(hidden)] #[allow(clippy::octal_escapes)] pub static
-        __WIT_BINDGEN_COMPONENT_TYPE : [u8; 1096] = *
+        __WIT_BINDGEN_COMPONENT_TYPE : [u8; 1132] = *
         b"\
-\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xbf\x07\x01A\x02\x01\
+\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xe3\x07\x01A\x02\x01\
 A\x12\x01B\x05\x01ks\x01r\x04\x04codes\x07messages\x09retryable\x7f\x07details\0\
 \x04\0\x07failure\x03\0\x01\x01q\x02\x06output\x01s\0\x06client\x01s\0\x04\0\x07\
 outcome\x03\0\x03\x03\0\x1btoolgate:plugin/types@0.1.0\x05\0\x02\x03\0\0\x07fail\
-ure\x01B\x09\x02\x03\x02\x01\x01\x04\0\x07failure\x03\0\0\x01@\0\0s\x04\0\x05too\
+ure\x01B\x0e\x02\x03\x02\x01\x01\x04\0\x07failure\x03\0\0\x01@\0\0s\x04\0\x05too\
 ls\x01\x02\x01j\x01s\x01\x01\x01@\x01\x04tools\0\x03\x04\0\x08describe\x01\x04\x01\
-@\x02\x04tools\x09argumentss\0\x03\x04\0\x04call\x01\x05\x03\0\x1btoolgate:plugi\
-n/calls@0.1.0\x05\x02\x01B\x08\x02\x03\x02\x01\x01\x04\0\x07failure\x03\0\0\x01j\
-\x01s\x01\x01\x01@\x02\x09recipients\x04bodys\0\x02\x04\0\x04send\x01\x03\x01ks\x01\
-@\x02\x05limity\x04read\x04\0\x02\x04\0\x04read\x01\x05\x03\0\x1etoolgate:plugin\
-/messages@0.1.0\x05\x03\x01B\x07\x01@\0\0s\x04\0\x07call-id\x01\0\x01@\0\0w\x04\0\
-\x0bdeadline-ms\x01\x01\x01ks\x01@\x01\x03keys\0\x02\x04\0\x03get\x01\x03\x03\0\x1d\
-toolgate:plugin/context@0.1.0\x05\x04\x01B\x05\x01ks\x01@\0\0\0\x04\0\x0adefinit\
-ion\x01\x01\x01@\0\0s\x04\0\x08settings\x01\x02\x03\0\x1ctoolgate:plugin/config@\
-0.1.0\x05\x05\x01B\x06\x01m\x04\x05debug\x04info\x04warn\x05error\x04\0\x05level\
-\x03\0\0\x01o\x02ss\x01p\x02\x01@\x04\x02at\x01\x05events\x07messages\x06fields\x03\
-\x01\0\x04\0\x05write\x01\x04\x03\0\x19toolgate:plugin/log@0.1.0\x05\x06\x01B\x04\
-\x01kw\x01ks\x01@\x03\x04donew\x05total\0\x07message\x01\x01\0\x04\0\x06report\x01\
-\x02\x03\0\x1etoolgate:plugin/progress@0.1.0\x05\x07\x02\x03\0\0\x07outcome\x01B\
-\x0a\x02\x03\x02\x01\x01\x04\0\x07failure\x03\0\0\x02\x03\x02\x01\x08\x04\0\x07o\
-utcome\x03\0\x02\x01j\x01s\x01\x01\x01@\0\0\x04\x04\0\x08describe\x01\x05\x01j\x01\
-\x03\x01\x01\x01@\x02\x04tools\x09argumentss\0\x06\x04\0\x04call\x01\x07\x04\0\x1b\
-toolgate:plugin/tools@0.1.0\x05\x09\x04\0(toolgate:plugin/plugin-with-grants@0.1\
-.0\x04\0\x0b\x18\x01\0\x12plugin-with-grants\x03\0\0\0G\x09producers\x01\x0cproc\
-essed-by\x02\x0dwit-component\x070.262.0\x10wit-bindgen-rust\x060.63.0";
+@\x02\x04tools\x09argumentss\0\x03\x04\0\x04call\x01\x05\x01o\x02ss\x01p\x06\x01\
+p\x03\x01@\x01\x05calls\x07\0\x08\x04\0\x08call-all\x01\x09\x03\0\x1btoolgate:pl\
+ugin/calls@0.1.0\x05\x02\x01B\x08\x02\x03\x02\x01\x01\x04\0\x07failure\x03\0\0\x01\
+j\x01s\x01\x01\x01@\x02\x09recipients\x04bodys\0\x02\x04\0\x04send\x01\x03\x01ks\
+\x01@\x02\x05limity\x04read\x04\0\x02\x04\0\x04read\x01\x05\x03\0\x1etoolgate:pl\
+ugin/messages@0.1.0\x05\x03\x01B\x07\x01@\0\0s\x04\0\x07call-id\x01\0\x01@\0\0w\x04\
+\0\x0bdeadline-ms\x01\x01\x01ks\x01@\x01\x03keys\0\x02\x04\0\x03get\x01\x03\x03\0\
+\x1dtoolgate:plugin/context@0.1.0\x05\x04\x01B\x05\x01ks\x01@\0\0\0\x04\0\x0adef\
+inition\x01\x01\x01@\0\0s\x04\0\x08settings\x01\x02\x03\0\x1ctoolgate:plugin/con\
+fig@0.1.0\x05\x05\x01B\x06\x01m\x04\x05debug\x04info\x04warn\x05error\x04\0\x05l\
+evel\x03\0\0\x01o\x02ss\x01p\x02\x01@\x04\x02at\x01\x05events\x07messages\x06fie\
+lds\x03\x01\0\x04\0\x05write\x01\x04\x03\0\x19toolgate:plugin/log@0.1.0\x05\x06\x01\
+B\x04\x01kw\x01ks\x01@\x03\x04donew\x05total\0\x07message\x01\x01\0\x04\0\x06rep\
+ort\x01\x02\x03\0\x1etoolgate:plugin/progress@0.1.0\x05\x07\x02\x03\0\0\x07outco\
+me\x01B\x0a\x02\x03\x02\x01\x01\x04\0\x07failure\x03\0\0\x02\x03\x02\x01\x08\x04\
+\0\x07outcome\x03\0\x02\x01j\x01s\x01\x01\x01@\0\0\x04\x04\0\x08describe\x01\x05\
+\x01j\x01\x03\x01\x01\x01@\x02\x04tools\x09argumentss\0\x06\x04\0\x04call\x01\x07\
+\x04\0\x1btoolgate:plugin/tools@0.1.0\x05\x09\x04\0(toolgate:plugin/plugin-with-\
+grants@0.1.0\x04\0\x0b\x18\x01\0\x12plugin-with-grants\x03\0\0\0G\x09producers\x01\
+\x0cprocessed-by\x02\x0dwit-component\x070.262.0\x10wit-bindgen-rust\x060.63.0";
         };
     };
 }
@@ -1734,29 +1911,30 @@ pub use __export_plugin_with_grants_impl as export;
 )]
 #[doc(hidden)]
 #[allow(clippy::octal_escapes)]
-pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 1016] = *b"\
-\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xcf\x06\x01A\x02\x01\
+pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 1052] = *b"\
+\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xf3\x06\x01A\x02\x01\
 A\x0f\x01B\x05\x01ks\x01r\x04\x04codes\x07messages\x09retryable\x7f\x07details\0\
 \x04\0\x07failure\x03\0\x01\x01q\x02\x06output\x01s\0\x06client\x01s\0\x04\0\x07\
 outcome\x03\0\x03\x03\0\x1btoolgate:plugin/types@0.1.0\x05\0\x02\x03\0\0\x07fail\
-ure\x01B\x09\x02\x03\x02\x01\x01\x04\0\x07failure\x03\0\0\x01@\0\0s\x04\0\x05too\
+ure\x01B\x0e\x02\x03\x02\x01\x01\x04\0\x07failure\x03\0\0\x01@\0\0s\x04\0\x05too\
 ls\x01\x02\x01j\x01s\x01\x01\x01@\x01\x04tools\0\x03\x04\0\x08describe\x01\x04\x01\
-@\x02\x04tools\x09argumentss\0\x03\x04\0\x04call\x01\x05\x03\0\x1btoolgate:plugi\
-n/calls@0.1.0\x05\x02\x01B\x08\x02\x03\x02\x01\x01\x04\0\x07failure\x03\0\0\x01j\
-\x01s\x01\x01\x01@\x02\x09recipients\x04bodys\0\x02\x04\0\x04send\x01\x03\x01ks\x01\
-@\x02\x05limity\x04read\x04\0\x02\x04\0\x04read\x01\x05\x03\0\x1etoolgate:plugin\
-/messages@0.1.0\x05\x03\x01B\x07\x01@\0\0s\x04\0\x07call-id\x01\0\x01@\0\0w\x04\0\
-\x0bdeadline-ms\x01\x01\x01ks\x01@\x01\x03keys\0\x02\x04\0\x03get\x01\x03\x03\0\x1d\
-toolgate:plugin/context@0.1.0\x05\x04\x01B\x05\x01ks\x01@\0\0\0\x04\0\x0adefinit\
-ion\x01\x01\x01@\0\0s\x04\0\x08settings\x01\x02\x03\0\x1ctoolgate:plugin/config@\
-0.1.0\x05\x05\x01B\x06\x01m\x04\x05debug\x04info\x04warn\x05error\x04\0\x05level\
-\x03\0\0\x01o\x02ss\x01p\x02\x01@\x04\x02at\x01\x05events\x07messages\x06fields\x03\
-\x01\0\x04\0\x05write\x01\x04\x03\0\x19toolgate:plugin/log@0.1.0\x05\x06\x01B\x04\
-\x01kw\x01ks\x01@\x03\x04donew\x05total\0\x07message\x01\x01\0\x04\0\x06report\x01\
-\x02\x03\0\x1etoolgate:plugin/progress@0.1.0\x05\x07\x04\0Htoolgate:plugin/plugi\
-n-with-grants-with-all-of-its-exports-removed@0.1.0\x04\0\x0b8\x01\02plugin-with\
--grants-with-all-of-its-exports-removed\x03\0\0\0G\x09producers\x01\x0cprocessed\
--by\x02\x0dwit-component\x070.262.0\x10wit-bindgen-rust\x060.63.0";
+@\x02\x04tools\x09argumentss\0\x03\x04\0\x04call\x01\x05\x01o\x02ss\x01p\x06\x01\
+p\x03\x01@\x01\x05calls\x07\0\x08\x04\0\x08call-all\x01\x09\x03\0\x1btoolgate:pl\
+ugin/calls@0.1.0\x05\x02\x01B\x08\x02\x03\x02\x01\x01\x04\0\x07failure\x03\0\0\x01\
+j\x01s\x01\x01\x01@\x02\x09recipients\x04bodys\0\x02\x04\0\x04send\x01\x03\x01ks\
+\x01@\x02\x05limity\x04read\x04\0\x02\x04\0\x04read\x01\x05\x03\0\x1etoolgate:pl\
+ugin/messages@0.1.0\x05\x03\x01B\x07\x01@\0\0s\x04\0\x07call-id\x01\0\x01@\0\0w\x04\
+\0\x0bdeadline-ms\x01\x01\x01ks\x01@\x01\x03keys\0\x02\x04\0\x03get\x01\x03\x03\0\
+\x1dtoolgate:plugin/context@0.1.0\x05\x04\x01B\x05\x01ks\x01@\0\0\0\x04\0\x0adef\
+inition\x01\x01\x01@\0\0s\x04\0\x08settings\x01\x02\x03\0\x1ctoolgate:plugin/con\
+fig@0.1.0\x05\x05\x01B\x06\x01m\x04\x05debug\x04info\x04warn\x05error\x04\0\x05l\
+evel\x03\0\0\x01o\x02ss\x01p\x02\x01@\x04\x02at\x01\x05events\x07messages\x06fie\
+lds\x03\x01\0\x04\0\x05write\x01\x04\x03\0\x19toolgate:plugin/log@0.1.0\x05\x06\x01\
+B\x04\x01kw\x01ks\x01@\x03\x04donew\x05total\0\x07message\x01\x01\0\x04\0\x06rep\
+ort\x01\x02\x03\0\x1etoolgate:plugin/progress@0.1.0\x05\x07\x04\0Htoolgate:plugi\
+n/plugin-with-grants-with-all-of-its-exports-removed@0.1.0\x04\0\x0b8\x01\02plug\
+in-with-grants-with-all-of-its-exports-removed\x03\0\0\0G\x09producers\x01\x0cpr\
+ocessed-by\x02\x0dwit-component\x070.262.0\x10wit-bindgen-rust\x060.63.0";
 #[inline(never)]
 #[doc(hidden)]
 pub fn __link_custom_section_describing_imports() {

@@ -46,4 +46,10 @@ impl Calls {
     pub fn call(&self, tool: &str, arguments: &str) -> Result<String, CallFailure> {
         self.0.call(tool, arguments)
     }
+
+    /// Calls up to 8 tools at the same time, each with its arguments. Returns their outputs in the order of the list, when all have
+    /// ended.
+    pub fn call_all(&self, calls: &[(String, String)]) -> Vec<Result<String, CallFailure>> {
+        self.0.call_all(calls)
+    }
 }

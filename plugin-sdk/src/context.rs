@@ -84,7 +84,7 @@ impl Context {
         Duration::from_millis(self.source.deadline_ms())
     }
 
-    /// Parses the settings that the organization's owner set, into the type that `plugin!` declares as `config`.
+    /// Parses the settings that the organization's owner set, into the type that `plugin!` declares as `settings`.
     pub fn settings<T: DeserializeOwned>(&self) -> Result<T, Error> {
         serde_json::from_str(&self.source.settings()).map_err(|error| {
             Error::new(format!(

@@ -14,8 +14,33 @@ pub fn input<T: JsonSchema>() -> Schema {
     let mut schema = generate::<T>(SchemaSettings::draft2020_12().for_deserialize());
     // Some model providers refuse an object schema without `properties`, even if it has none.
     schema.ensure_object().entry("properties").or_insert_with(|| Value::Object(Map::new()));
-    close(schema.ensure_object());
+    let object = schema.ensure_object();
+    close_within(object);
+    close(object);
     schema
+}
+
+/// Closes the objects with named fields below a schema, so that a misspelt field is refused at each depth.
+fn close_within(object: &mut Map<String, Value>) {
+    let has_fields = object.contains_key("properties");
+    for (keyword, value) in object.iter_mut() {
+        let is_form = matches!(keyword.as_str(), "oneOf" | "anyOf" | "allOf");
+        let below: Vec<&mut Value> = match value {
+            Value::Object(named) if matches!(keyword.as_str(), "properties" | "$defs") => {
+                named.values_mut().collect()
+            }
+            Value::Array(forms) if is_form || keyword == "prefixItems" => forms.iter_mut().collect(),
+            Value::Object(_) if matches!(keyword.as_str(), "items" | "additionalProperties") => vec![value],
+            _ => Vec::new(),
+        };
+        for below in below.into_iter().filter_map(Value::as_object_mut) {
+            close_within(below);
+            // The forms of a flattened field are parts of one object, which is closed as a whole.
+            if below.contains_key("properties") && !(is_form && has_fields) {
+                close(below);
+            }
+        }
+    }
 }
 
 /// Forbids other arguments, unless a flattened parameter accepts them.

@@ -141,7 +141,7 @@ plugin! {
     category = "Post",
     purpose = "Sends parcels",
     capabilities(filesystem = workspace, network = ["GET,POST https://api.example.com:8443/v1/"], credentials = ["carrier"]),
-    config = Settings,
+    settings = Settings,
     limits(fuel = 1_000_000, deadline_ms = 5_000),
     send_parcel, photograph, who, fail,
 }

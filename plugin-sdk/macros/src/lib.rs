@@ -61,7 +61,7 @@ pub fn tool(attribute: TokenStream, item: TokenStream) -> TokenStream {
 ///         network = ["GET https://api.weather.gov/points/"],
 ///         credentials = ["weather"],
 ///     ),
-///     config = Settings,
+///     settings = Settings,
 ///     limits(fuel = 100_000_000, deadline_ms = 5_000),
 ///     current, forecast
 /// }

@@ -17,7 +17,7 @@ use crate::tool::write_placeholder;
 
 /// The settings of the macro, for error messages.
 const KNOWN: &str =
-    "version, publisher, category, purpose, capabilities(..), config, limits(..), and the names of tools";
+    "version, publisher, category, purpose, capabilities(..), settings, limits(..), and the names of tools";
 
 /// The limits of a call, the same as the host's.
 const LIMITS: [&str; 23] = [
@@ -69,7 +69,7 @@ struct Plugin {
     category: Option<LitStr>,
     purpose: Option<LitStr>,
     capabilities: Capabilities,
-    config: Option<Type>,
+    settings: Option<Type>,
     /// The type that makes plugins of definitions in the same component.
     defined: Option<Type>,
     limits: Vec<(Ident, LitInt)>,
@@ -127,7 +127,7 @@ impl Plugin {
             category: None,
             purpose: None,
             capabilities: Capabilities::default(),
-            config: None,
+            settings: None,
             defined: None,
             limits: Vec::new(),
             tools: Vec::new(),
@@ -150,9 +150,10 @@ impl Plugin {
             "publisher" => self.publisher = Some(text(input)?),
             "category" => self.category = Some(text(input)?),
             "purpose" => self.purpose = Some(text(input)?),
-            "config" => {
+            // `config` is the earlier name.
+            "settings" | "config" if input.peek(Token![=]) => {
                 input.parse::<Token![=]>()?;
-                self.config = Some(input.parse()?);
+                self.settings = Some(input.parse()?);
             }
             "defined" => {
                 input.parse::<Token![=]>()?;
@@ -228,7 +229,7 @@ impl Plugin {
         let category = option(self.category.as_ref());
         let capabilities = self.capabilities.write();
         let config_schema = option(
-            self.config
+            self.settings
                 .as_ref()
                 .map(|ty| quote_spanned!(ty.span()=> ::toolgate_sdk::__private::settings_schema::<#ty>)),
         );

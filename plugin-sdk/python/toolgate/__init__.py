@@ -141,12 +141,14 @@ def tool(function: Any = None, *, name: str | None = None, **more: Any) -> Any:
         raise TypeError(f"the tool `{function.__name__}` has no docstring, which tells a model what it does")
     hints = typing.get_type_hints(function, include_extras=True)
     parameters = inspect.signature(function).parameters.values()
+    if faults := [fault for parameter in parameters if (fault := _fault_of(parameter, hints))]:
+        raise TypeError(f"the tool `{function.__name__}`: {'; '.join(faults)}")
     described = {
         "name": name or function.__name__,
         "description": " ".join(first.split()),
         "usage": rest.strip() or first,
         "input_schema": _object(
-            {parameter.name: schema(hints.get(parameter.name, Any)) for parameter in parameters},
+            {parameter.name: schema(hints[parameter.name]) for parameter in parameters},
             [parameter.name for parameter in parameters if parameter.default is inspect.Parameter.empty],
         ),
         **more,
@@ -157,13 +159,27 @@ def tool(function: Any = None, *, name: str | None = None, **more: Any) -> Any:
     return function
 
 
+def _fault_of(parameter: inspect.Parameter, hints: dict) -> str | None:
+    """Returns the reason why a parameter cannot be an argument, which has a name and a type."""
+    if parameter.kind not in (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY):
+        return f"the parameter `{parameter}` cannot be described: give each argument a parameter of its own"
+    if parameter.name not in hints:
+        return f'the parameter `{parameter.name}` has no type: write `{parameter.name}: Annotated[str, "What it is"]`'
+    return None
+
+
 class Plugin:
     """A plugin: the description that a host reads, and `call` for a component and for tests.
 
-    `more` holds further fields as in `wit/describe.schema.json`: `publisher`, `purpose`, `limits`.
+    `settings` is the type of the organization's settings, which `context.settings` returns. `more` holds further fields as in
+    `wit/describe.schema.json`: `publisher`, `purpose`, `limits`.
     """
 
-    def __init__(self, name: str, *, version: str, tools: list, capabilities: dict | None = None, **more: Any):
+    def __init__(
+        self, name: str, *, version: str, tools: list, capabilities: dict | None = None, settings: Any = None, **more: Any
+    ):
+        if settings is not None:
+            more["config_schema"] = schema(settings)
         asked = dict(capabilities or {})
         # The runtime imports files and the SDK imports HTTP, used or not.
         unused = [kind for kind in ("filesystem", "network") if asked.get(kind, "none") in ("none", [])]
@@ -209,9 +225,9 @@ class context:
         return _host.get(key)
 
     @staticmethod
-    def settings() -> dict:
-        """The organization's settings."""
-        return _json.loads(_host.settings())
+    def settings(kind: Any = Any) -> Any:
+        """The organization's settings: a dict, or a value of this type."""
+        return _from_json(kind, _json.loads(_host.settings()))
 
     @staticmethod
     def progress(done: int, total: int | None = None, message: str | None = None) -> None:

@@ -1,9 +1,20 @@
 """The component: exports the contract for the module `plugin`, and gives the SDK its host."""
 
+# A call has no folder with modules, and CPython loads these only when they are used.
+import _strptime
 import asyncio
+import encodings
+import importlib
+import importlib.resources
 import json
+import linecache
+import os
+import pkgutil
 import random
+import sys
 import traceback
+import zoneinfo
+from io import BytesIO
 from urllib.parse import urlsplit
 
 import toolgate
@@ -20,6 +31,49 @@ CHUNK_BYTES = 65_536
 WRITE_BYTES = 4_096
 METHODS = {name.upper(): getattr(wasi, f"Method_{name}") for name in ("Get", "Head", "Post", "Put", "Delete", "Options", "Patch")}
 DESCRIPTION = json.dumps(plugin.description, ensure_ascii=False)
+
+
+def load_codecs():
+    for module in pkgutil.iter_modules(encodings.__path__):
+        try:
+            importlib.import_module(f"encodings.{module.name}")
+        except ImportError:
+            # A codec of Windows alone.
+            pass
+
+
+def load_zones():
+    """Keeps the time zones of the package `tzdata` in memory, if the plugin has it: `ZoneInfo` reads files, which a call does not have."""
+    try:
+        folder = importlib.resources.files("tzdata.zoneinfo")
+    except ModuleNotFoundError:
+        return
+    names = importlib.resources.files("tzdata").joinpath("zones").read_text().split()
+    zones = {name: folder.joinpath(name).read_bytes() for name in names}
+
+    def load_tzdata(key):
+        if key not in zones:
+            raise zoneinfo.ZoneInfoNotFoundError(f"no time zone found with key {key}")
+        return BytesIO(zones[key])
+
+    zoneinfo._common.load_tzdata = load_tzdata
+    zoneinfo.available_timezones = lambda: set(zones)
+
+
+def load_sources():
+    """Keeps the lines of the plugin's own modules for tracebacks: a call has no folder with them."""
+    library = os.path.dirname(os.__file__)
+    for module in list(sys.modules.values()):
+        path = getattr(module, "__file__", None) or ""
+        if path.endswith(".py") and not path.startswith(library):
+            lines = linecache.getlines(path)
+            # Without a time of change, the lines are never compared with a file.
+            linecache.cache[path] = (sum(map(len, lines)), None, lines, path)
+
+
+load_codecs()
+load_zones()
+load_sources()
 
 
 class Tools(wit_world.exports.Tools):

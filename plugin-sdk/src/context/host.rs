@@ -70,6 +70,10 @@ impl CallSource {
     pub(crate) fn call(&self, tool: &str, arguments: &str) -> Result<String, CallFailure> {
         calls::call(tool, arguments).map_err(CallFailure::from)
     }
+
+    pub(crate) fn call_all(&self, calls: &[(String, String)]) -> Vec<Result<String, CallFailure>> {
+        calls::call_all(calls).into_iter().map(|result| result.map_err(CallFailure::from)).collect()
+    }
 }
 
 impl From<Failure> for CallFailure {

@@ -125,6 +125,11 @@ impl CallSource {
         (found.call)(arguments).map(|output| output.to_string())
     }
 
+    /// One after another, as a native test has no daemon.
+    pub(crate) fn call_all(&self, calls: &[(String, String)]) -> Vec<Result<String, CallFailure>> {
+        calls.iter().map(|(tool, arguments)| self.call(tool, arguments)).collect()
+    }
+
     fn find(&self, tool: &str) -> Result<OtherTool, CallFailure> {
         let found = self.tools.borrow().get(tool).cloned();
         found.ok_or_else(|| failure("UNKNOWN_TOOL", format!("there is no tool `{tool}`")))

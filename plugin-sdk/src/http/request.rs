@@ -6,6 +6,7 @@ use std::fmt::Display;
 use std::time::Duration;
 
 use serde::Serialize;
+use serde_json::Value;
 
 use super::address::Address;
 use super::{Error, Headers, MAX_BODY_BYTES, Response, transport};
@@ -59,10 +60,20 @@ impl Request {
         })
     }
 
-    /// Adds a query parameter to the URL, percent-encoded.
-    pub fn query(self, name: &str, value: impl Display) -> Self {
+    /// Adds a query parameter to the URL, percent-encoded: a text, a number, a boolean or an enum's name. `None` adds nothing.
+    pub fn query(self, name: &str, value: impl Serialize) -> Self {
         self.update(|outgoing| {
-            outgoing.address.add_query(name, &value.to_string());
+            let text = match serde_json::to_value(&value) {
+                Ok(Value::Null) => return Ok(()),
+                Ok(Value::String(text)) => text,
+                // Without the `.0` that JSON has.
+                Ok(Value::Number(number)) if number.is_f64() => {
+                    number.as_f64().unwrap_or_default().to_string()
+                }
+                Ok(one @ (Value::Number(_) | Value::Bool(_))) => one.to_string(),
+                _ => return Err(invalid(format!("the query parameter `{name}` is not one value"))),
+            };
+            outgoing.address.add_query(name, &text);
             Ok(())
         })
     }
