@@ -63,6 +63,11 @@ impl<'a> ResolvedAssertion<'a> {
         Some(Self { assertion, kind, tools })
     }
 
+    /// The tools that it is about.
+    pub fn tools(&self) -> impl Iterator<Item = &ToolId> {
+        self.tools.iter().map(|(tool, _)| tool)
+    }
+
     /// The assertion.
     pub fn assertion(&self) -> &'a Assertion {
         self.assertion

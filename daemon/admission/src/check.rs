@@ -118,7 +118,8 @@ fn validate<P>(tool: &Tool<P>, call: &ToolCall, limits: &Limits) -> Result<Argum
     match descriptor.input.validate_redacting(arguments.value(), &descriptor.redact) {
         Ok(()) => Ok(arguments),
         Err(violations) => {
-            let error = refusal::invalid_arguments_error(&violations, &call.tool, descriptor.input.hint());
+            let hint = descriptor.input.hint_for(&violations);
+            let error = refusal::invalid_arguments_error(&violations, &call.tool, hint);
             Err(Refusal::invalid_arguments(tool, error))
         }
     }

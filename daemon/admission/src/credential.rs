@@ -57,6 +57,9 @@ pub struct CredentialRights<'a> {
     pub providers: &'a [String],
     /// The session's user.
     pub user: Option<&'a str>,
+    /// Whether a call without a user speaks for the organization itself. An MCP client does not say for whom it calls, so what is not
+    /// shared never serves it.
+    pub speaks_for_organization: bool,
     /// Whether the grant includes credentials of users.
     pub user_credentials: bool,
 }
@@ -136,7 +139,11 @@ impl CredentialRights<'_> {
                 Precedence::Own
             }
             CredentialOwner::User(_) => Precedence::Never,
-            CredentialOwner::Organization { shared } if *shared || self.user.is_none() => Precedence::Shared,
+            CredentialOwner::Organization { shared }
+                if *shared || self.user.is_none() && self.speaks_for_organization =>
+            {
+                Precedence::Shared
+            }
             CredentialOwner::Organization { .. } => Precedence::NotShared,
         }
     }
@@ -268,8 +275,8 @@ impl From<NoCredential> for CallError {
                 ),
             ),
             NoCredential::NotShared { provider } => missing(
-                format!("the organization's credential of `{provider}` is not for sessions of users"),
-                "store one of the user's own, or set `shared` of the organization's to true".to_owned(),
+                format!("the organization's credential of `{provider}` is not shared with this caller"),
+                "store one of the user's own and name the user, or set `shared` of the organization's to true".to_owned(),
             ),
             NoCredential::Unusable { provider, why } => {
                 let (state, hint) = match why {
@@ -281,7 +288,7 @@ impl From<NoCredential> for CallError {
                         ("was revoked by its provider", "replace it with one that the provider takes")
                     }
                     Unusable::Sealed => {
-                        let hint = "the operator gives the root key with `POST /v1/unseal`";
+                        let hint = "the operator gives the root key with `toolgate credential unseal`";
                         return Self::new(ErrorType::Unavailable, "the credential store is sealed", hint);
                     }
                 };

@@ -1,8 +1,9 @@
 //! Descriptor of a plugin: the answer of `describe` (T1) with its schemas compiled and its names checked.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use serde_json::{Map, Value, json};
 use toolgate_api::descriptor::{
     DescriptionSource, Example, Hints, LeftOut, Mode, PluginDescription, RateLimit, ToolDescription,
 };
@@ -50,6 +51,10 @@ pub struct Descriptor {
     pub unknown_fields: Vec<String>,
     /// Functions of its component that are no tools, of a component without the plugin contract.
     pub left_out: Vec<LeftOut>,
+    /// Whether its settings are those of its grant: its component has no plugin contract.
+    pub has_granted_settings: bool,
+    /// Whether its component asks for settings: it imports `wasi:config/store`.
+    pub asks_for_settings: bool,
 }
 
 /// One tool as its plugin describes it.
@@ -139,6 +144,8 @@ impl Descriptor {
             tools: compile_tools(&namespace, tools)?,
             unknown_fields,
             left_out: Vec::new(),
+            has_granted_settings: false,
+            asks_for_settings: false,
             namespace,
         })
     }
@@ -151,9 +158,14 @@ impl Descriptor {
         self.tools.iter().find(is_it)
     }
 
-    /// The descriptor with the descriptions and hints of an operator's grant instead of its own.
+    /// The descriptor with the descriptions, hints and settings of an operator's grant instead of its own.
     pub fn with_grant(&self, grant: &Grant) -> Self {
         let mut described = self.clone();
+        if self.has_granted_settings && !grant.settings.is_empty() {
+            // It compiles: it has texts alone.
+            described.config_schema =
+                Schema::compile(&settings_schema(&grant.settings), SchemaRole::Output).ok().map(Arc::new);
+        }
         for tool in &mut described.tools {
             if let Some(description) = grant.descriptions.get(tool.name.as_str()) {
                 tool.description.clone_from(description);
@@ -186,6 +198,15 @@ impl Descriptor {
         let hint = "make two plugins of it, or describe less in the schemas";
         Err(ReadError::new("/tools", message, hint))
     }
+}
+
+/// The schema of settings that a grant names.
+fn settings_schema(settings: &BTreeMap<String, String>) -> Value {
+    let properties: Map<String, Value> = settings
+        .iter()
+        .map(|(name, text)| (name.clone(), json!({"type": "string", "default": text})))
+        .collect();
+    json!({"type": "object", "properties": properties, "additionalProperties": false})
 }
 
 fn compile_tools(

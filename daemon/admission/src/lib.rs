@@ -60,8 +60,8 @@ pub use risk::{permissions_in_words, risk};
 pub use rules::{
     AcceptedPlugin, AgentRules, Canary, CanaryDraw, Catalogue, Consents, Digest, DigestError, IntentPatterns,
     OrgFacts, OrgRules, PlatformRules, Plugin, Rules, SharedSet, Tool, ToolSet, VersionCounters,
-    VersionOutcomes, Warning, agent_warnings, check_platform, description_warnings, descriptor_warnings,
-    fails_more_often, grant_warnings, organization_warnings, parse_platform, platform_warnings,
-    unconfirmed_hints,
+    VersionOutcomes, Warning, agent_warnings, assertion_warnings, check_platform, description_warnings,
+    descriptor_warnings, fails_more_often, grant_warnings, organization_warnings, parse_platform,
+    platform_warnings, unconfirmed_hints,
 };
 pub use schema::{ASSERT_FORMAT, Schema, SchemaError, SchemaRole, Violation};

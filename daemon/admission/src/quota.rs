@@ -121,6 +121,8 @@ pub struct QuotaCounters {
     counters: HashMap<Arc<Counter>>,
     /// Counters of each organization, since it chooses the names of its users.
     kept: HashMap<Arc<AtomicUsize>>,
+    /// Calls that found a quota nearly used up.
+    near_end: AtomicU64,
 }
 
 /// A counter as it is stored: its key, the beginning of its period in seconds since 1970, and the use in it.
@@ -191,7 +193,7 @@ impl QuotaCounters {
                 Counter { state: state.into(), ..Counter::new(organization, of, Some(seconds), period) };
             counters.pin().insert(key.into_boxed_str(), Arc::new(counter));
         }
-        Self { counters, kept }
+        Self { counters, kept, near_end: AtomicU64::new(0) }
     }
 
     /// Removes counters of ended periods, and returns those that changed since the last time.
@@ -221,6 +223,11 @@ impl QuotaCounters {
         }
     }
 
+    /// The number of calls that found nine tenths of a quota of calls or cost used.
+    pub fn near_end(&self) -> u64 {
+        self.near_end.load(Ordering::Relaxed)
+    }
+
     /// Reserves the most that a call may use, and narrows its limits to what is left.
     pub(crate) fn reserve<'q>(
         &self,
@@ -247,8 +254,11 @@ impl QuotaCounters {
             let most = Used::most(limits, cost).of(quota.measure);
             // A script holds a reservation for what its calls use.
             let most = if consumer.is_inner && quota.measure.is_bound() { 0 } else { most };
-            let (period, reserved) =
+            let (period, reserved, is_near_end) =
                 counter.reserve(quota, most, now_ms).map_err(|is_held| exceeded(Retry::of(is_held)))?;
+            if is_near_end {
+                self.near_end.fetch_add(1, Ordering::Relaxed);
+            }
             if most > 0 {
                 reservation.narrow((quota, owner), limits, reserved, now_ms);
             }
@@ -349,19 +359,20 @@ impl Counter {
         self.period.fetch_max(period, Ordering::AcqRel);
     }
 
-    /// Reserves up to `most`. Returns the period and the reserved use. The error says whether calls that run hold some of what is
+    /// Reserves up to `most`. Returns the period, the reserved use, and whether nine tenths of the calls or of the cost are used with it. The error says whether calls that run hold some of what is
     /// missing. Of `calls` and `cost` a call gets all or nothing.
-    fn reserve(&self, quota: &Quota, most: u64, now_ms: u64) -> Result<(u64, u64), bool> {
+    fn reserve(&self, quota: &Quota, most: u64, now_ms: u64) -> Result<(u64, u64, bool), bool> {
         let period = self.period_at(now_ms);
         self.empty_if_tag_repeats(period);
         let (tag, amount) = (tag(period), amount(quota));
         let is_bound = quota.measure.is_bound();
-        let mut reserved = 0;
+        let (mut reserved, mut is_near_end) = (0, false);
         let reserve = |state: u64| {
             let used = used_in(state, tag);
             let left = amount.saturating_sub(used);
             reserved = if is_bound { most.min(left) } else { most };
             let fits = if is_bound { left > 0 || most == 0 } else { most <= left };
+            is_near_end = !is_bound && (used + reserved).saturating_mul(10) >= amount.saturating_mul(9);
             fits.then(|| (tag << USED_BITS) | (used + reserved))
         };
         let taken = self.state.fetch_update(Ordering::Release, Ordering::Relaxed, reserve);
@@ -375,7 +386,7 @@ impl Counter {
             self.period.fetch_max(period, Ordering::Relaxed);
         }
         self.note_change();
-        Ok((period, reserved))
+        Ok((period, reserved, is_near_end))
     }
 
     fn note_change(&self) {

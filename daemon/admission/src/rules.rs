@@ -37,7 +37,9 @@ pub use organization::{OrgFacts, OrgRules, organization_warnings};
 pub use platform::{PlatformRules, check_platform, parse_platform, platform_warnings};
 pub use set::{SharedSet, ToolSet};
 pub(crate) use tool_flags::{ToolFlag, ToolFlags};
-pub use warning::{Warning, description_warnings, descriptor_warnings, grant_warnings, unconfirmed_hints};
+pub use warning::{
+    Warning, assertion_warnings, description_warnings, descriptor_warnings, grant_warnings, unconfirmed_hints,
+};
 
 /// One snapshot of all rules that decide about the calls of one agent.
 #[derive(Clone, Debug)]

@@ -242,7 +242,13 @@ impl Schema {
         self.cost.nodes
     }
 
-    /// Describes the properties of the root with their types, for an error hint.
+    /// Describes the properties of the object around the first violation with their types, for an error hint.
+    pub fn hint_for(&self, violations: &[Violation]) -> String {
+        let first = violations.first().map_or("", |violation| &violation.pointer);
+        hint::properties_around(&self.source, first).unwrap_or_else(|| self.hint())
+    }
+
+    /// Describes the properties of the root with their types.
     pub fn hint(&self) -> String {
         hint::properties(&self.source, self.validator.is_valid(&json!({})))
     }

@@ -47,7 +47,7 @@ impl Office {
         files.sort();
         let catalogue = Catalogue::new(LimitsPatch::new(), files.iter().map(|file| plugin(file)).collect());
         let platform = PlatformDocument::parse(&read(&office().join("platform.json"))).unwrap();
-        let organization = OrgDocument::parse(&read(&office().join("organization.json"))).unwrap();
+        let organization = OrgDocument::parse(&read(&office().join("orgs/office/policy.json"))).unwrap();
         Self {
             index: BrokerIndex::build(&catalogue),
             everything: ToolSet::compile(&ToolList::All, &catalogue),
@@ -175,5 +175,5 @@ fn nineteen_of_twenty_needed_tools_are_shown_for_less_than_a_third_of_the_tokens
 }
 
 fn office_file() -> PathBuf {
-    office().join("messages.json")
+    office().with_file_name("sample_messages.json")
 }

@@ -72,6 +72,8 @@ pub struct ApprovalView {
     pub rules: Box<RawValue>,
     /// The id of the token that made the call.
     pub asked_by: String,
+    /// The label of that token.
+    pub asked_by_label: Option<String>,
     /// When the approval was requested.
     pub created_at: u64,
     /// The deadline for the decision, or for the use of an approved call.
@@ -88,6 +90,8 @@ pub struct ApprovalView {
     pub reason: Option<String>,
     /// The id of the token that decided.
     pub decided_by: Option<String>,
+    /// The label of that token.
+    pub decided_by_label: Option<String>,
     /// When the decision was made.
     pub decided_at: Option<u64>,
 }

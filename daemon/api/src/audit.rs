@@ -48,6 +48,8 @@ pub struct Row {
     pub at_ms: u64,
     /// Status of the call, `running` before its end. Administrative acts have only `running`.
     pub status: Option<Status>,
+    /// The label of the token that made the call or the administrative act. The log has the ids of tokens alone.
+    pub principal_label: Option<String>,
     /// The intent of the call.
     pub call: Option<CallIntent<'static>>,
     /// Time of the outcome, in milliseconds since 1970.
@@ -81,6 +83,7 @@ impl Row {
             kind,
             at_ms,
             status: None,
+            principal_label: None,
             call: None,
             closed_at_ms: None,
             outcome: None,
@@ -92,6 +95,12 @@ impl Row {
             recovery: None,
             damaged: None,
         }
+    }
+
+    /// The id of the token that made the call or the administrative act.
+    pub fn principal(&self) -> Option<&str> {
+        let of_call = self.call.as_ref().map(|call| &*call.principal);
+        of_call.or(self.admin.as_ref().map(|act| &*act.principal))
     }
 }
 
@@ -228,6 +237,21 @@ pub struct Reason<'a> {
     #[serde(default, skip_serializing_if = "is_hidden")]
     #[schema(value_type = String)]
     pub rule: Cow<'a, str>,
+    /// Why a call was refused, in the words of `explain`; hidden like the rule.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<Cow<'a, str>>,
+}
+
+impl<'a> Reason<'a> {
+    /// The reason by a rule of a layer.
+    pub fn by(layer: impl Into<Cow<'a, str>>, rule: impl Into<Cow<'a, str>>) -> Self {
+        Self { layer: layer.into(), rule: rule.into(), why: None }
+    }
+
+    /// Hides what tenants do not see of a rule of the platform.
+    pub fn hide(&mut self) {
+        (self.rule, self.why) = ("".into(), None);
+    }
 }
 
 /// The plugin at the time of the decision.

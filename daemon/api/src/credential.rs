@@ -38,7 +38,7 @@ pub struct CredentialRequest {
     #[schema(minimum = 0, maximum = 9_007_199_254_740_991_i64)]
     pub expires_ms: Option<u64>,
     /// The key, token, password or client secret. Required, except for a public client of `oauth2_authorization_code`
-    /// and with `vault`. It is never returned.
+    /// and with `vault` or `file`. It is never returned.
     #[schema(value_type = Option<String>, write_only, required = false, pattern = "^[!-~]([ -~]*[!-~])?$", max_length = 12_288)]
     pub secret: Option<SecretText>,
     /// The secret's path in the operator's vault, in place of `secret`: `MOUNT/PATH#FIELD` of a KV engine of version
@@ -50,6 +50,10 @@ pub struct CredentialRequest {
         example = "kv/tenants/acme/stripe#key"
     )]
     pub vault: Option<String>,
+    /// The file with the secret, in place of `secret`: its path below the organization's folder in `credentials.file_references` of the
+    /// daemon's configuration. A changed file is read within a second. Not valid for `oauth2_authorization_code`.
+    #[schema(max_length = 500, pattern = "^[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*$", example = "stripe/key")]
+    pub file: Option<String>,
     /// `api_key`: the header field that carries the key.
     #[schema(min_length = 1, max_length = 100, example = "x-api-key")]
     pub header: Option<String>,
@@ -143,6 +147,8 @@ pub struct CredentialView {
     pub scopes: Option<Vec<String>>,
     /// The secret's path in the operator's vault; absent if the daemon stores the secret.
     pub vault: Option<String>,
+    /// The file with the secret, in the organization's folder; absent if the daemon stores the secret.
+    pub file: Option<String>,
     /// Version of the stored secret, incremented by every write and every OAuth2 token refresh. Changes of a secret
     /// in a vault are not counted.
     #[schema(minimum = 1)]

@@ -108,6 +108,8 @@ pub struct DocumentRevision {
     pub revision: u64,
     /// The id of the token that made the change; left out if the daemon made it.
     pub author: Option<String>,
+    /// The label of that token.
+    pub author_label: Option<String>,
     /// When the change was made, in milliseconds since 1970.
     pub written_at: u64,
     /// Whether the change deleted the document.

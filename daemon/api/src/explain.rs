@@ -45,6 +45,10 @@ pub struct ExplainedTool {
     /// The lists that leave out a tool that can be called: MCP clients that cannot perform its calls are not shown a tool of mode
     /// `client`.
     pub left_out: Option<Cow<'static, str>>,
+    /// Credentials that calls over MCP without a user go without, since they are not shared; as `PROVIDER/NAME`.
+    pub not_over_mcp: Option<Vec<String>>,
+    /// What the plugin asks for and has no grant for, as fields of a grant: what needs it fails, also after an approval.
+    pub not_granted: Option<Vec<Cow<'static, str>>>,
     /// Every rule of the gate in order, with its verdict; only for one requested tool.
     pub steps: Option<Vec<ExplainedStep>>,
     /// The details of the tool; only for one requested tool.

@@ -8,8 +8,8 @@ use crate::hints::Hints;
 use crate::limits::{LimitsPatch, PLUGIN_TOOLS, TOOL_DESCRIPTION_CHARS};
 use crate::name::ToolName;
 use crate::network::{
-    Host, Network, NetworkRule, NetworkScheme, Target, TargetError, can_be_granted, granted_rules,
-    parse_authority,
+    Host, HostPattern, Network, NetworkRule, NetworkScheme, Target, TargetError, can_be_granted,
+    granted_rules, parse_authority,
 };
 use crate::read::{
     ReadError, check_text, deserialize_parsed, invalid, invalid_at, list_of, parsed_list, pointer,
@@ -25,6 +25,9 @@ const REQUESTED_ENTRIES: usize = 100;
 const CERTIFICATE_BYTES: usize = 16 * 1024;
 /// Most certificates: each connection that opens checks them.
 const CERTIFICATES: usize = 16;
+/// Longest name of a setting, and its longest text, in bytes.
+const SETTING_NAME_BYTES: usize = 128;
+const SETTING_BYTES: usize = 4096;
 /// Longest name of a provider.
 const PROVIDER_CHARS: usize = 100;
 
@@ -79,6 +82,18 @@ impl Capabilities {
             && (accepted.messages || !self.messages)
     }
 
+    /// The names of what is asked for and not granted at all, as fields of a grant.
+    pub fn not_granted(&self, grant: &Grant) -> Vec<&'static str> {
+        let lacks = [
+            ("filesystem", self.filesystem > grant.filesystem),
+            ("network", !self.network.is_empty() && grant.network.is_empty()),
+            ("credentials", !self.credentials.iter().all(|provider| grant.credentials.contains(provider))),
+            ("calls", self.calls && !grant.calls),
+            ("messages", self.messages && !grant.messages),
+        ];
+        lacks.into_iter().filter(|(_, is_lacking)| *is_lacking).map(|(name, _)| name).collect()
+    }
+
     /// Whether nothing beyond computing is asked for.
     pub fn is_empty(&self) -> bool {
         self.is_within(&Self::default())
@@ -128,7 +143,8 @@ pub struct Grant {
     #[serde(default)]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, pattern = "^(none|workspace)$"))]
     pub filesystem: FilesystemAccess,
-    /// Rules for the requests that calls can send.
+    /// Rules for the requests that calls can send. The host `*` stands for every public host, at one port: only for a grant without
+    /// credentials and private networks.
     #[serde(default, deserialize_with = "granted_rules")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<NetworkRule>>, max_items = 256))]
     pub network: Vec<NetworkRule>,
@@ -189,6 +205,11 @@ pub struct Grant {
     #[serde(default, deserialize_with = "hints", skip_serializing_if = "BTreeMap::is_empty")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<BTreeMap<String, Hints>>))]
     pub hints: BTreeMap<String, Hints>,
+    /// Settings by name, with the text that counts where an organization sets none: for components without the plugin contract, which
+    /// read them from `wasi:config/store` or as environment variables. An empty object gives none.
+    #[serde(default, deserialize_with = "settings", skip_serializing_if = "BTreeMap::is_empty")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<BTreeMap<String, String>>))]
+    pub settings: BTreeMap<String, String>,
     /// Limits of the plugin's calls. The smallest value of all layers applies; a layer cannot raise a limit.
     #[serde(default)]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<LimitsPatch>))]
@@ -234,6 +255,7 @@ impl Grant {
     pub fn parse(json: &str) -> Result<Self, ReadError> {
         let grant: Self = read_document(json)?;
         grant.check_plain_http()?;
+        grant.check_every_host()?;
         Ok(grant)
     }
 
@@ -241,6 +263,30 @@ impl Grant {
     pub fn allows_plain_http(&self, target: &Target) -> bool {
         let is_named = |plain: &PlainHttp| plain.host == *target.host() && plain.port == target.port();
         target.scheme() == NetworkScheme::Https || self.plain_http.iter().any(is_named)
+    }
+
+    /// Whether calls may reach every public host.
+    pub fn allows_every_host(&self) -> bool {
+        self.network.iter().any(|rule| rule.host == HostPattern::Any)
+    }
+
+    /// A plugin that reaches every host has no secret to lose there, and no way into a private network by a name that points to it.
+    fn check_every_host(&self) -> Result<(), ReadError> {
+        if !self.allows_every_host() {
+            return Ok(());
+        }
+        let other =
+            match (self.credentials.is_empty(), self.user_credentials, self.private_networks.is_empty()) {
+                (true, false, true) => return Ok(()),
+                (false, _, _) => "credentials",
+                (_, true, _) => "user_credentials",
+                _ => "private_networks",
+            };
+        Err(ReadError::new(
+            pointer("", other),
+            format!("a grant for every host (`*`) has no `{other}`"),
+            "name the hosts, or leave this out",
+        ))
     }
 
     /// A rule for plain HTTP has no effect unless `plain_http` names a host that it matches.
@@ -275,6 +321,27 @@ fn descriptions<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<String, S
 
 fn hints<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<String, Hints>, D::Error> {
     by_tool(from)
+}
+
+fn settings<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<String, String>, D::Error> {
+    let written = Option::<BTreeMap<String, String>>::deserialize(from)?.unwrap_or_default();
+    if written.len() > ENTRIES {
+        return Err(invalid(format_args!("more than the {ENTRIES} settings allowed"), "name fewer"));
+    }
+    for (name, text) in &written {
+        let is_name = !name.is_empty()
+            && name.len() <= SETTING_NAME_BYTES
+            && name.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'=');
+        let fault = match (is_name, text) {
+            (false, _) => "this is no name of a setting",
+            (_, text) if text.len() > SETTING_BYTES => "the text is too long",
+            (_, text) if text.contains('\0') => "the text has a NUL character",
+            _ => continue,
+        };
+        let hint = "write a name of visible ASCII characters without `=`, and a text of at most 4096 bytes";
+        return Err(invalid_at(pointer("", name), fault, hint));
+    }
+    Ok(written)
 }
 
 /// Values by the names of tools.
@@ -331,4 +398,28 @@ fn certificates<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Er
             false => Err(("this is no certificate".to_owned(), "write one certificate as PEM")),
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn g16_what_is_not_granted_is_named() {
+        let asked: Capabilities = serde_json::from_str(
+            r#"{"filesystem":"workspace","network":[{"host":"api.example"}],"credentials":["crm","erp"],"calls":true,"messages":true}"#,
+        )
+        .expect("capabilities");
+        let none = asked.not_granted(&Grant::default());
+        assert_eq!(none, ["filesystem", "network", "credentials", "calls", "messages"]);
+        let parts =
+            Grant::parse(r#"{"network":[{"host":"other.example"}],"credentials":["crm"],"calls":true}"#);
+        // A grant of another host is the operator's choice; a part of the credentials is not enough.
+        assert_eq!(asked.not_granted(&parts.expect("a grant")), ["filesystem", "credentials", "messages"]);
+        let all = Grant::parse(
+            r#"{"filesystem":"workspace","network":[{"host":"api.example"}],"credentials":["crm","erp"],"calls":true,"messages":true}"#,
+        );
+        assert!(asked.not_granted(&all.expect("a grant")).is_empty());
+        assert!(Capabilities::default().not_granted(&Grant::default()).is_empty());
+    }
 }

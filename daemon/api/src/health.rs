@@ -27,4 +27,7 @@ pub struct Readiness {
     /// Namespaces of the built-in plugins that are still being compiled, which happens at the first start.
     #[serde(default)]
     pub compiling: Vec<String>,
+    /// The same for people: `compiling 5 of 12 built-in plugins: code, shell`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detail: Option<String>,
 }

@@ -105,8 +105,8 @@ limits! {
         "Tables: a component made of several modules has a few. Each takes a slot of the pool, which has as many for every call that runs.";
     table_elements TableElements = 20_000, 100_000,
         "Elements of each table: function pointers of a large scripting runtime come to about ten thousand.";
-    instances Instances = 32, 40,
-        "Core instances in a component: adapters and shims come to about ten.";
+    instances Instances = 40, 40,
+        "Core instances in a component: adapters and shims come to about ten, those of Python to forty.";
     component_handles ComponentHandles = 1_000, 10_000,
         "Handles the guest holds at once. The runtime's own default of 100,000 is memory of the host.";
     resources Resources = 256, 4_096,

@@ -14,7 +14,7 @@ pub use address::{AddressKind, address_kind, can_be_granted, is_reachable};
 pub use host::{Host, HostError, HostPattern};
 pub use path::{has_bare_percent, is_within, validate_path, validate_rule_path};
 pub use range::{Network, NetworkError};
-pub use rule::{Agreement, CredentialBinding, NetworkRule, NetworkScheme, granted_rules};
+pub use rule::{Agreement, CredentialBinding, NetworkRule, NetworkScheme, granted_rules, policy_rules};
 pub use target::{Target, TargetError, parse_authority, validate_method};
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer};
 
 use crate::limits::LimitsPatch;
 use crate::name::{Name, Namespace};
-use crate::network::{NetworkRule, granted_rules};
+use crate::network::{NetworkRule, policy_rules};
 use crate::quota::{Quota, quotas};
 use crate::read::{ReadError, invalid, null_is_default, pointer, read_document, table, text};
 use crate::tools::{ToolList, ToolPattern};
@@ -414,7 +414,7 @@ impl AgentDocument {
 }
 
 fn network<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Arc<[NetworkRule]>>, D::Error> {
-    granted_rules(from).map(Some)
+    policy_rules(from).map(Some)
 }
 
 fn intents<'de, D: Deserializer<'de>>(from: D) -> Result<IntentTable, D::Error> {

@@ -87,6 +87,9 @@ pub struct SessionSummary {
     pub channel: Option<String>,
     /// The id of the token that opened it.
     pub opened_by: String,
+    /// The label of that token.
+    #[schema(required)]
+    pub opened_by_label: Option<String>,
     /// The number of requests with calls so far.
     pub rounds: u64,
     /// The time at which it was opened, in milliseconds since 1970.

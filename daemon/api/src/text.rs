@@ -101,9 +101,37 @@ impl io::Write for Start {
     }
 }
 
+/// A time as a person says it, rounded up: `850 ms`, `90 s`, `20 min`, `7 h 46 min`, `3 days`.
+pub fn duration_text(ms: u64) -> String {
+    let (seconds, minutes) = (ms.div_ceil(1_000), ms.div_ceil(60_000));
+    match minutes {
+        _ if ms < 1_000 => format!("{ms} ms"),
+        0..=2 => format!("{seconds} s"),
+        3..=119 => format!("{minutes} min"),
+        120..=2_880 if minutes % 60 == 0 => format!("{} h", minutes / 60),
+        120..=2_880 => format!("{} h {} min", minutes / 60, minutes % 60),
+        _ => format!("{} days", minutes.div_ceil(24 * 60)),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_time_is_said_as_people_say_it() {
+        for (ms, text) in [
+            (850, "850 ms"),
+            (1_001, "2 s"),
+            (90_000, "90 s"),
+            (1_200_000, "20 min"),
+            (27_952_826, "7 h 46 min"),
+            (86_400_000, "24 h"),
+            (172_800_001, "3 days"),
+        ] {
+            assert_eq!(duration_text(ms), text);
+        }
+    }
 
     #[test]
     fn ordinary_text_in_any_script_hides_nothing() {

@@ -60,6 +60,11 @@ pub struct TokenRequest {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(min_items = 1, max_items = 64)]
     pub addresses: Option<Vec<String>>,
+    /// The user that the calls of a token of role `agent` are made for: they are recorded for this user, and use their credentials.
+    /// Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(min_length = 1, max_length = 255)]
+    pub user: Option<String>,
 }
 
 /// A token, as lists return it. Without `Debug`, since it can hold the secret.
@@ -85,6 +90,8 @@ pub struct TokenView {
     pub expires_at: Option<u64>,
     /// The networks that it can be used from; absent for every one.
     pub addresses: Option<Vec<String>>,
+    /// The user that its calls are made for; absent without one.
+    pub user: Option<String>,
     /// When it was last used, in milliseconds since 1970; absent if it was not.
     pub last_used_ms: Option<u64>,
     /// The text of the token, only in the response that created it.

@@ -377,7 +377,7 @@ impl Exporter {
         if self.query.hides_platform && kind == RecordKind::CallOpen {
             let mut intent: CallIntent<'static> = serde_json::from_str(text.get())?;
             if intent.reason.layer == Layer::Platform.as_str() {
-                intent.reason.rule = "".into();
+                intent.reason.hide();
                 return on_one_line(&serde_json::to_string(&intent)?);
             }
         }

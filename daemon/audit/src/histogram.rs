@@ -64,7 +64,7 @@ impl Histogram {
     #[allow(clippy::cast_precision_loss, reason = "metrics are floats")]
     pub fn read(&self, unit: f64) -> (Vec<(f64, u64)>, f64) {
         let bound = |index: usize| match index {
-            BUCKETS => f64::MAX,
+            BUCKETS => f64::INFINITY,
             _ => (FIRST_BOUND << (2 * index)) as f64 * unit,
         };
         let buckets = (0..=BUCKETS).map(|index| (bound(index), self.count(index))).collect();

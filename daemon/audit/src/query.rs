@@ -27,6 +27,8 @@ pub struct Query {
     pub action: Option<String>,
     pub status: Option<Status>,
     pub error_type: Option<String>,
+    /// Calls that the gate refused.
+    pub refused: bool,
     pub kind: Option<Kind>,
     /// Recorded at or after this time.
     pub since_ms: Option<u64>,

@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use sqlx::sqlite::SqliteRow;
 use sqlx::{AssertSqlSafe, QueryBuilder, Row as _, Sqlite, SqlitePool};
 use toolgate_api::audit::PAGE_ROWS_MAX;
+use toolgate_api::error::{ErrorType, Fault};
 
 use super::data_keys::{DataKeys, OpenedPart, act_aad, call_aad, effect_aad, open_part};
 use super::error::AuditError;
@@ -138,6 +139,7 @@ fn has_index(query: &Query) -> bool {
         || query.session.is_some()
         || query.action.is_some()
         || query.since_ms.is_some()
+        || query.refused
         || query.status.is_some_and(|status| status != Status::Ok)
         || match query.kind {
             Some(Kind::Admin | Kind::Recovery | Kind::Damaged) => true,
@@ -327,6 +329,13 @@ pub(super) fn push_filters(sql: &mut QueryBuilder<Sqlite>, query: &Query, mark: 
         let (first, after) = inner_ids(parent);
         sql.push(format_args!(" AND {mark}call >= ")).push_bind(first);
         sql.push(format_args!(" AND {mark}call < ")).push_bind(after);
+    }
+    if query.refused {
+        let refusals = ErrorType::ALL.iter().filter(|code| code.fault() == Fault::Gate);
+        let codes: Vec<_> = refusals.map(|code| format!("'{code}'")).collect();
+        // The status of each of them, by the condition of the index of such rows.
+        let (status, codes) = (Status::Error as i64, codes.join(", "));
+        sql.push(format_args!(" AND status = {status} AND status > 1 AND {mark}error_type IN ({codes})"));
     }
     if let Some(status) = query.status {
         // A number, since a bound one does not show that the row is in an index of some rows.

@@ -124,7 +124,7 @@ fn intent(call: &str) -> CallIntent<'_> {
         arguments_sha256: sha256(br#"{"path":"notes.txt"}"#),
         nulls_removed: Vec::new(),
         verdict: Verdict::Run,
-        reason: Reason { layer: "agent".into(), rule: "enabled".into() },
+        reason: Reason::by("agent", "enabled"),
         repeated: None,
         parent: None,
         policy_revision: 3,

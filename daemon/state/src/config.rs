@@ -31,7 +31,7 @@ pub use listen::Listen;
 pub use read::ConfigError;
 use toolgate_api::name::Name;
 pub use values::{Hardening, LogFormat, LogLevel, PagemapScan, Signatures, is_registry_host, parse_endpoint};
-pub use vault_paths::{KvPath, ReferencePrefix, VaultEngine, invalid_reference};
+pub use vault_paths::{KvPath, ReferencePrefix, SecretFolders, VaultEngine, invalid_file, invalid_reference};
 
 /// The least default of the memory for request bodies.
 const BODIES_BYTES: u64 = 256 << 20;

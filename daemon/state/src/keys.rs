@@ -3,8 +3,9 @@
 pub mod envelope;
 
 use std::ffi::OsStr;
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
 use std::io::{self, Read, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use ring::rand::{SecureRandom, SystemRandom};
@@ -26,9 +27,16 @@ pub enum KeyError {
         /// The cause.
         source: io::Error,
     },
+    /// Data is there, and the keys that sealed it are not.
+    #[error("the data folder has data and lacks {}", path_list(.0))]
+    Missing(Vec<PathBuf>),
     /// The file is not a key.
     #[error("`{0}` is not a key of {KEY_BYTES} bytes")]
     NotAKey(PathBuf),
+}
+
+fn path_list(paths: &[PathBuf]) -> String {
+    paths.iter().map(|path| format!("`{}`", path.display())).collect::<Vec<_>>().join(" and ")
 }
 
 /// How to fix an entry of the data folder that cannot be created, read or written.
@@ -48,6 +56,9 @@ impl KeyError {
     pub fn hint(&self) -> &'static str {
         match self {
             Self::Io { source, .. } => entry_hint(source),
+            Self::Missing(_) => {
+                "put the files back from a backup: no new key opens what the old ones sealed. Where they are lost, restore a backup, or move the data folder away to begin anew"
+            }
             Self::NotAKey(_) => "restore it from a backup, or remove it and a new key is generated",
         }
     }
@@ -92,6 +103,14 @@ pub fn is_draft(name: &OsStr) -> bool {
 }
 
 fn read(file: File, path: &Path) -> Result<[u8; KEY_BYTES], KeyError> {
+    let mode = file.metadata().map_err(at(path))?.permissions().mode();
+    if mode & 0o077 != 0 {
+        // The data folder is private, so that only a copy can have been read.
+        let file = file.set_permissions(Permissions::from_mode(0o600)).map_err(|error| error.to_string());
+        let now = file.err().unwrap_or_else(|| "it is 0600 now".to_owned());
+        let path = path.display();
+        tracing::warn!(file = %path, "the mode of the key was {:04o}, so that others could read it: {now}", mode & 0o7777);
+    }
     let mut bytes = Vec::with_capacity(KEY_BYTES + 1);
     file.take(KEY_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(at(path))?;
     bytes.try_into().map_err(|_| KeyError::NotAKey(path.to_owned()))

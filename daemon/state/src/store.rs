@@ -47,14 +47,14 @@ pub use copy::{copy_store, newest_migration};
 pub use credentials::{CredentialRow, CredentialUse, SealedText};
 pub use documents::{Deleted, WriteResult};
 pub use error::{StoreError, UnavailableReason};
-pub use folder::{DataFolder, FolderError, UNFINISHED_RESTORE, check_store_path};
+pub use folder::{DataFolder, FolderError, LOST_AND_FOUND, UNFINISHED_RESTORE, check_store_path};
 pub use history::{HistoryEntry, Stamp};
 pub use messages::{InboxKey, MessageRow};
 pub use organization_keys::OrganizationKeyRow;
 pub use plugins::{CanaryRow, PluginRow, PluginVersionRow, SignerRow, TrustRow};
 pub use root_keys::{RootKeyRow, RootKeyWrap};
 pub use sessions::{SessionFilter, SessionRow, SessionUse};
-pub use tokens::TokenRow;
+pub use tokens::{TokenLabels, TokenRow};
 pub use webhooks::{DELIVERY_PENDING, DeliveryRow, TokenKind, WebhookRow};
 
 /// With their versions, ascending. The macro `sqlx::migrate!` would compile SQLite a second time, for the host of the
@@ -78,6 +78,7 @@ const MIGRATIONS: &[(i64, &str, &str)] = &[
     (17, "no_changes", include_str!("../migrations/0017_no_changes.sql")),
     (18, "approval_lists", include_str!("../migrations/0018_approval_lists.sql")),
     (19, "approval_bytes", include_str!("../migrations/0019_approval_bytes.sql")),
+    (20, "token_user", include_str!("../migrations/0020_token_user.sql")),
 ];
 
 /// Number of reading connections. Reads are short, and no call waits for them.

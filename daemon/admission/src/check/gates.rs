@@ -86,6 +86,9 @@ const fn reason(layer: Layer, rule: &'static str) -> Reason {
     Reason { layer, rule }
 }
 
+/// The same for each rule, since a hint of its own would tell the rule, which is the operator's.
+const BY_PLATFORM: &str = "go on without it; an operator can make it available again, or an owner if it is a plugin of the organization";
+
 const IN_THE_LIST: &str = "call one of the tools in the session's list";
 
 /// INVARIANT: in the order that `interfaces.md` publishes.
@@ -93,14 +96,14 @@ pub(super) const GATES: &[Gate] = &[
     Gate {
         reason: reason(Layer::Platform, "plugin_disabled"),
         error_type: ErrorType::ToolDisabled,
-        hint: "go on without it; an operator can enable it again, or an owner a plugin of the organization",
+        hint: BY_PLATFORM,
         refuses: |input| input.flags.has(ToolFlag::PluginDisabled),
         why: |_, _, refuses| either(refuses, "its plugin is disabled", "its plugin is enabled"),
     },
     Gate {
         reason: reason(Layer::Platform, "blocked"),
         error_type: ErrorType::ToolDisabled,
-        hint: "go on without it; an operator can unblock it",
+        hint: BY_PLATFORM,
         refuses: |input| input.flags.has(ToolFlag::Blocked),
         why: |input, tool, _| list_entry("blocked", &input.platform.document().blocked, tool),
     },
@@ -150,7 +153,7 @@ pub(super) const GATES: &[Gate] = &[
     Gate {
         reason: reason(Layer::Organization, "integration"),
         error_type: ErrorType::IntegrationMissing,
-        hint: "go on without it; the organization's owner can connect the integration, and while the daemon is sealed an operator unseals it",
+        hint: "go on without it; the organization's owner can connect the integration (`toolgate credential list` shows its state)",
         refuses: |input| input.flags.has(ToolFlag::Missing),
         why: |input, tool, refuses| match refuses {
             true => format!("the integration {} is not connected", input.missing_integrations(tool)),

@@ -10,8 +10,8 @@ use toolgate_api::error::{CallError, Details, ErrorType};
 use toolgate_api::json::JsonError;
 use toolgate_api::name::ToolId;
 use toolgate_api::nearest;
-use toolgate_api::quota::QuotaAction;
-use toolgate_api::text::{escape_for_display, list};
+use toolgate_api::quota::{QuotaAction, QuotaPer};
+use toolgate_api::text::{duration_text, escape_for_display, list};
 
 use super::CallFacts;
 use super::decide::{OTHER_CATALOGUE, callable};
@@ -36,6 +36,8 @@ pub struct Refusal {
     pub error: CallError,
     /// The rule that decided.
     pub reason: Reason,
+    /// Why it refuses, in words, also where the caller does not learn it; none where the error says it.
+    pub why: Option<Box<str>>,
     /// The tool, if one has the name that was called.
     pub tool: Option<ToolId>,
     /// The digest of its plugin.
@@ -52,7 +54,8 @@ impl Refusal {
             (Some(tool), Some(gate)) => {
                 let input = GateInput::new(rules, facts, tool.index(), tool);
                 let why = (gate.why)(&input, tool.descriptor(), true);
-                Self::of_tool(tool, reason, gate_error(reason, called, gate.error_type, &why, gate.hint))
+                let error = gate_error(reason, called, gate.error_type, &why, gate.hint);
+                Self { why: Some(why.into()), ..Self::of_tool(tool, reason, error) }
             }
             _ if reason == OTHER_CATALOGUE => Self::without_tool(
                 reason,
@@ -75,6 +78,7 @@ impl Refusal {
         let message = format!("this {what} has used its {allowed} rounds of calls");
         let hint = match what {
             "turn" => "answer with what is there; a request with a new `turn` may call again, with new ids",
+            "hour" => "answer with what is there, and go on later",
             _ => "answer with what is there, or open a new session",
         };
         let error = CallError::new(ErrorType::RoundsExceeded, message, hint)
@@ -117,7 +121,7 @@ impl Refusal {
     pub(crate) fn quota_exceeded<P>(checked: &CallFacts<P>, exceeded: Exceeded<'_>) -> Self {
         let Exceeded { quota, owner, retry_after_ms, too_many } = exceeded;
         let per = match quota.seconds {
-            Some(seconds) => format!(" in {seconds} s"),
+            Some(seconds) => format!(" in {}", duration_text(u64::from(seconds) * 1_000)),
             None => String::new(),
         };
         let (name, owner) = (&quota.name, owner.as_str());
@@ -125,13 +129,15 @@ impl Refusal {
             true => format!("the organization has too many counters for another one of the quota `{name}`"),
             false => {
                 format!(
-                    "the quota `{name}` of the {owner} is used up: {} {}{per}",
-                    quota.amount, quota.measure
+                    "the quota `{name}` of the {owner} is used up{}: {} {}{per}",
+                    of_whom(&quota.per),
+                    quota.amount,
+                    quota.measure
                 )
             }
         };
         let hint = match retry_after_ms {
-            Some(retry_after_ms) => format!("call again in {retry_after_ms} ms"),
+            Some(retry_after_ms) => format!("call again in {}", duration_text(retry_after_ms)),
             None => "do without the tool: waiting does not help".to_owned(),
         };
         let error_type = if quota.is_rate() { ErrorType::RateLimited } else { ErrorType::QuotaExceeded };
@@ -140,7 +146,7 @@ impl Refusal {
         error.retryable = retry_after_ms.is_some();
         let (tool, digest) = (Some(checked.id().clone()), Some(checked.digest().clone()));
         let waits = quota.action == QuotaAction::Wait && error.retryable;
-        Self { error, reason: Reason { layer: Layer::Rate, rule: "quota" }, tool, digest, waits }
+        Self { error, reason: Reason { layer: Layer::Rate, rule: "quota" }, tool, digest, why: None, waits }
     }
 
     fn by_rate<P>(
@@ -149,20 +155,34 @@ impl Refusal {
         message: impl Into<String>,
         retry_after_ms: u64,
     ) -> Self {
-        let hint = format!("call again in {retry_after_ms} ms");
+        let hint = format!("call again in {}", duration_text(retry_after_ms));
         let error = CallError::new(ErrorType::RateLimited, message, hint).with_retry_after_ms(retry_after_ms);
         let (tool, digest) = (Some(checked.id().clone()), Some(checked.digest().clone()));
-        Self { error, reason: Reason { layer: Layer::Rate, rule }, tool, digest, waits: false }
+        Self { error, reason: Reason { layer: Layer::Rate, rule }, tool, digest, why: None, waits: false }
     }
 
     fn of_tool<P>(tool: &Tool<P>, reason: Reason, error: CallError) -> Self {
         let (tool, digest) = (Some(tool.id().clone()), Some(tool.plugin().digest.clone()));
-        Self { error, reason, tool, digest, waits: false }
+        Self { error, reason, tool, digest, why: None, waits: false }
     }
 
     fn without_tool(reason: Reason, error: CallError) -> Self {
-        Self { error, reason, tool: None, digest: None, waits: false }
+        Self { error, reason, tool: None, digest: None, why: None, waits: false }
     }
+}
+
+/// Whose count is used up, where a quota counts for each of some.
+fn of_whom(per: &[QuotaPer]) -> String {
+    let word = |per: &QuotaPer| match per {
+        QuotaPer::Organization => "this organization",
+        QuotaPer::Agent => "this agent",
+        QuotaPer::User => "this user",
+        QuotaPer::Tool => "this tool",
+        QuotaPer::Plugin => "this plugin",
+        QuotaPer::Token => "this token",
+    };
+    let words: Vec<&str> = per.iter().map(word).collect();
+    if words.is_empty() { String::new() } else { format!(" for {}", words.join(" and ")) }
 }
 
 /// The error of a call that used up the fuel that a quota left it.
@@ -172,7 +192,7 @@ pub(super) fn fuel_quota_error(quota: &NarrowingQuota) -> CallError {
     let message = format!("the quota `{name}` of the {owner} had less fuel left than the call needs");
     let hint = match retry_after_ms {
         Some(retry_after_ms) => {
-            format!("ask for a smaller piece of work, or call again in {retry_after_ms} ms")
+            format!("ask for a smaller piece of work, or call again in {}", duration_text(*retry_after_ms))
         }
         None => "ask for a smaller piece of work".to_owned(),
     };

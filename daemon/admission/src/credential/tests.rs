@@ -25,6 +25,7 @@ fn to(path: &str) -> Target {
 struct Scene {
     credentials: Vec<(CredentialOwner, Option<Unusable>)>,
     user: Option<&'static str>,
+    speaks_for_organization: bool,
     user_credentials: bool,
 }
 
@@ -45,6 +46,7 @@ impl Scene {
         let rights = CredentialRights {
             providers: &providers,
             user: self.user,
+            speaks_for_organization: self.speaks_for_organization,
             user_credentials: self.user_credentials,
         };
         choose_credential(&rights, &to("/v1/charges"), &candidates)
@@ -52,7 +54,7 @@ impl Scene {
 }
 
 fn scene(user: Option<&'static str>, credentials: &[(CredentialOwner, Option<Unusable>)]) -> Scene {
-    Scene { credentials: credentials.to_vec(), user, user_credentials: true }
+    Scene { credentials: credentials.to_vec(), user, speaks_for_organization: true, user_credentials: true }
 }
 
 fn stripe() -> String {
@@ -86,6 +88,17 @@ fn k5_a_user_gets_the_organizations_only_where_it_is_shared() {
 }
 
 #[test]
+fn k5_what_is_not_shared_serves_no_caller_who_does_not_say_for_whom() {
+    let mut kept = scene(None, &[(KEPT, None)]);
+    assert_eq!(kept.choose(), Ok(Some(0)));
+    kept.speaks_for_organization = false;
+    assert!(matches!(kept.choose(), Err(NoCredential::NotShared { .. })));
+    let mut shared = scene(None, &[(SHARED, None)]);
+    shared.speaks_for_organization = false;
+    assert_eq!(shared.choose(), Ok(Some(0)));
+}
+
+#[test]
 fn k5_a_users_credential_needs_a_grant_that_covers_users() {
     let mut anns = scene(Some("ann"), &[(user("ann"), None), (SHARED, None)]);
     assert_eq!(anns.choose(), Ok(Some(0)));
@@ -110,7 +123,8 @@ fn a_credential_of_a_provider_that_is_not_granted_is_not_taken() {
     let candidate =
         CredentialCandidate { provider: "stripe", owner: &SHARED, bound_to: &bound_to, unusable: None };
     let choose = |providers: &[String]| {
-        let rights = CredentialRights { providers, user: None, user_credentials: true };
+        let rights =
+            CredentialRights { providers, user: None, speaks_for_organization: true, user_credentials: true };
         choose_credential(&rights, &to("/"), &[candidate])
     };
     assert_eq!(choose(&[]), Ok(None));
@@ -123,7 +137,12 @@ fn is_taken(binding: &str, target: &Target) -> bool {
     let candidate =
         CredentialCandidate { provider: "stripe", owner: &SHARED, bound_to: &bound_to, unusable: None };
     let providers = [stripe()];
-    let rights = CredentialRights { providers: &providers, user: None, user_credentials: true };
+    let rights = CredentialRights {
+        providers: &providers,
+        user: None,
+        speaks_for_organization: true,
+        user_credentials: true,
+    };
     choose_credential(&rights, target, &[candidate]) == Ok(Some(0))
 }
 
@@ -168,7 +187,12 @@ fn of_two_bindings_the_closer_one_is_taken() {
         unusable: None,
     });
     let providers = [stripe()];
-    let rights = CredentialRights { providers: &providers, user: None, user_credentials: true };
+    let rights = CredentialRights {
+        providers: &providers,
+        user: None,
+        speaks_for_organization: true,
+        user_credentials: true,
+    };
     assert_eq!(choose_credential(&rights, &to("/v1/connect/a"), &candidates), Ok(Some(1)));
     assert_eq!(choose_credential(&rights, &to("/v1/charges"), &candidates), Ok(Some(0)));
 }
@@ -179,7 +203,12 @@ fn a_request_to_another_place_goes_without() {
     let candidate =
         CredentialCandidate { provider: "stripe", owner: &SHARED, bound_to: &bound_to, unusable: None };
     let providers = [stripe()];
-    let rights = CredentialRights { providers: &providers, user: None, user_credentials: true };
+    let rights = CredentialRights {
+        providers: &providers,
+        user: None,
+        speaks_for_organization: true,
+        user_credentials: true,
+    };
     let elsewhere = target("https", "cdn.example", "/logo.png", "GET");
     assert_eq!(choose_credential(&rights, &elsewhere, &[candidate]), Ok(None));
 }
@@ -277,12 +306,13 @@ proptest! {
     fn what_is_chosen_is_always_allowed(
         owners in prop::collection::vec((any_owner(), any_rule(), any::<bool>(), any::<bool>()), 0..6),
         asks in prop_oneof![Just(None), Just(Some("ann")), Just(Some("bob"))],
+        speaks_for_organization: bool,
         user_credentials: bool,
         path in "/(a|b)?(/[ab]{1,2})?",
         method in prop_oneof![Just("GET"), Just("POST")],
     ) {
         let providers = [stripe()];
-        let rights = CredentialRights { providers: &providers, user: asks, user_credentials };
+        let rights = CredentialRights { providers: &providers, user: asks, speaks_for_organization, user_credentials };
         let candidates: Vec<_> = owners
             .iter()
             .map(|(owner, rule, granted, usable)| CredentialCandidate {
@@ -301,7 +331,9 @@ proptest! {
             prop_assert!(path.starts_with(rule.path.as_deref().unwrap_or("")));
             match owner {
                 CredentialOwner::User(name) => prop_assert!(user_credentials && asks == Some(name.as_str())),
-                CredentialOwner::Organization { shared } => prop_assert!(*shared || asks.is_none()),
+                CredentialOwner::Organization { shared } => {
+                    prop_assert!(*shared || asks.is_none() && speaks_for_organization);
+                },
             }
         }
     }

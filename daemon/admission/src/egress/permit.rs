@@ -3,7 +3,8 @@
 //! A request needs four lists to allow it: the plugin's capabilities, the operator's grant, the organization's policy and
 //! the agent's document. They are not merged, so that an error can say which list lacks a rule, and which rule to add.
 
-use std::net::{IpAddr, SocketAddr};
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -84,6 +85,11 @@ pub struct NetworkDenial {
 }
 
 impl CallAccess {
+    /// The settings that the grant gives to a component without the plugin contract.
+    pub fn settings(&self) -> &BTreeMap<String, String> {
+        &self.granted.settings
+    }
+
     /// Combines the capabilities of a plugin with its grant.
     pub fn new(asked: Arc<Capabilities>, granted: Arc<Grant>) -> Self {
         Self { asked, granted, policy: PolicyNetwork::default() }
@@ -204,8 +210,10 @@ impl Permitted {
             return Err(NetworkDenial::no_address(&self.target));
         }
         let networks = &self.granted.private_networks;
-        if let Some(address) = addresses.iter().find(|address| !is_reachable(**address, networks)) {
-            return Err(NetworkDenial::by_address(&self.target, *address));
+        let unreachable: Vec<IpAddr> =
+            addresses.iter().copied().filter(|address| !is_reachable(*address, networks)).collect();
+        if let [address, ..] = *unreachable {
+            return Err(NetworkDenial::by_address(&self.target, address, &unreachable));
         }
         let port = self.target.port();
         let addresses = addresses.iter().map(|address| SocketAddr::new(*address, port)).collect();
@@ -252,10 +260,21 @@ impl NetworkDenial {
         if !access.granted.allows_plain_http(target) {
             grant["plain_http"] = json!([format!("{host}:{}", target.port())]);
         }
+        // So that one step is enough.
+        let addresses = match host {
+            Host::Address(address) if is_grantable(*address) => vec![*address],
+            Host::Name(name) if &**name == "localhost" => {
+                vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()]
+            }
+            _ => Vec::new(),
+        };
+        if !addresses.is_empty() {
+            grant["private_networks"] = networks_of(&addresses);
+        }
         let hint = match by {
             DeniedBy::Plugin => {
                 format!(
-                    "its author can ask for it in `plugin!`, and an operator add it to the grant: {grant}"
+                    "its author can ask for it in its `capabilities`, and an operator add it to the grant: {grant}"
                 )
             }
             DeniedBy::Organization => {
@@ -269,16 +288,17 @@ impl NetworkDenial {
         Self { by, message, hint, grant }
     }
 
-    fn by_address(target: &Target, address: IpAddr) -> Self {
+    /// The denial for the first of the unreachable addresses; the grant is for all of them.
+    fn by_address(target: &Target, address: IpAddr, unreachable: &[IpAddr]) -> Self {
         let host = target.host();
-        let (why, can_be) = match address_kind(address) {
-            AddressKind::Private(why) | AddressKind::Metadata(why) => (why, true),
-            AddressKind::Never(why) => (why, false),
+        let why = match address_kind(address) {
+            AddressKind::Private(why) | AddressKind::Metadata(why) | AddressKind::Never(why) => why,
             // Public addresses are reached.
-            AddressKind::Public => ("public", false),
+            AddressKind::Public => "public",
         };
         let message = format!("the tool may not reach `{host}`: its address {address} is not public ({why})");
-        let grant = can_be.then(|| json!({"private_networks": [Network::single(address)]}));
+        let can_be = unreachable.iter().all(|address| is_grantable(*address));
+        let grant = can_be.then(|| json!({"private_networks": networks_of(unreachable)}));
         let hint = match &grant {
             Some(grant) => format!("an operator can add it to the grant: {grant}"),
             None => "addresses of this kind are never reached; use another host".to_owned(),
@@ -300,6 +320,14 @@ impl From<TargetError> for NetworkDenial {
     fn from(error: TargetError) -> Self {
         Self { by: DeniedBy::Form, message: error.message, hint: error.hint.to_owned(), grant: None }
     }
+}
+
+fn is_grantable(address: IpAddr) -> bool {
+    matches!(address_kind(address), AddressKind::Private(_) | AddressKind::Metadata(_))
+}
+
+fn networks_of(addresses: &[IpAddr]) -> Value {
+    addresses.iter().map(|address| json!(Network::single(*address))).collect()
 }
 
 /// The error of a call that ended because of it.

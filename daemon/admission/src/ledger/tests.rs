@@ -62,7 +62,8 @@ fn o4_refused_calls_are_told_to_come_again_at_different_times() {
         let now = ChargeTime { jitter_ms, ..ChargeTime::at(0) };
         let refused =
             ledger.charge(Consumer::without_session(&name("a")), call(), now).expect_err("the second");
-        assert!(refused.error.hint.contains(&refused.error.retry_after_ms().unwrap().to_string()));
+        let wait = toolgate_api::text::duration_text(refused.error.retry_after_ms().unwrap());
+        assert_eq!(refused.error.hint, format!("call again in {wait}"));
         refused.error.retry_after_ms()
     };
     assert_eq!([told(0), told(120), told(9_000)], [Some(500), Some(620), Some(1_000)]);

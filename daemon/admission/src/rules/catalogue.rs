@@ -106,9 +106,11 @@ impl<P> Plugin<P> {
 }
 
 impl<P: Clone> Plugin<P> {
-    /// The plugin with an operator's grant, and with the descriptions and hints in it.
+    /// The plugin with an operator's grant, and with the descriptions, hints and settings in it.
     pub fn with_grant(&self, granted: Arc<Grant>) -> Self {
-        let descriptor = match granted.descriptions.is_empty() && granted.hints.is_empty() {
+        let is_plain =
+            granted.descriptions.is_empty() && granted.hints.is_empty() && granted.settings.is_empty();
+        let descriptor = match is_plain {
             true => Arc::clone(&self.descriptor),
             false => Arc::new(self.descriptor.with_grant(&granted)),
         };

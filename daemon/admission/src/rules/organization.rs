@@ -265,7 +265,7 @@ mod tests {
             (r#"{"broker":{"enabled":"yes"}}"#, "/broker/enabled", "write `true` or `false`"),
             (r#"{"profiles":{"desk":"crm/*"}}"#, "/profiles/desk", "a list of `namespace/tool`"),
             (r#"{"network":[{"hosts":"a.example"}]}"#, "/network/0/hosts", "did you mean `host`?"),
-            (r#"{"network":[{"host":"*"}]}"#, "/network/0/host", "write one `*`"),
+            (r#"{"network":[{"host":"*"}]}"#, "/network/0/host", "leave `network` out"),
             (r#"{"network":[{"host":"a.example","port":0}]}"#, "/network/0/port", "from 1 to 65535"),
             (
                 r#"{"integrations":{"call_crm_search":"stripe"}}"#,

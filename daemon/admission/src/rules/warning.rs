@@ -1,8 +1,9 @@
 //! Warnings about valid parts of documents that are probably mistakes.
 
+use toolgate_api::assertion::{AgentPattern, Assertion};
 use toolgate_api::grant::{Capabilities, Grant};
 use toolgate_api::limits::{LimitName, Limits, LimitsPatch};
-use toolgate_api::name::Namespace;
+use toolgate_api::name::{Name, Namespace};
 use toolgate_api::nearest;
 use toolgate_api::quota::Quota;
 use toolgate_api::read::pointer;
@@ -15,7 +16,7 @@ use crate::descriptor::Descriptor;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Warning {
     /// A stable code: `UNRESOLVED_TOOL`, `UNRESOLVED_SERVER`, `NO_TOOLS`, `LIMIT_WITHOUT_EFFECT`, `NOTHING_RUNS`, `NO_EFFECT`,
-    /// `UNDEFINED`, `UNCONFIRMED`, `ASSERTION_BROKEN`, `ASSERTION_UNCHECKED`.
+    /// `UNDEFINED`, `UNCONFIRMED`, `EVERY_HOST`, `ASSERTION_BROKEN`, `ASSERTION_UNCHECKED`, `UNRESOLVED_AGENT`.
     pub code: &'static str,
     /// JSON pointer into the document.
     pub path: String,
@@ -54,6 +55,10 @@ pub fn grant_warnings(grant: &Grant, asked: &Capabilities) -> Vec<Warning> {
     if grant.filesystem < asked.filesystem {
         let message = "the plugin asks for the session's files, which are not granted (`{\"filesystem\":\"workspace\"}`)";
         warnings.push(Warning::new("WITHHELD", "/filesystem", message));
+    }
+    if grant.allows_every_host() {
+        let message = "calls can reach every public host, so whatever the agent sees can go anywhere; name hosts where you can";
+        warnings.push(Warning::new("EVERY_HOST", "/network", message));
     }
     if !grant.network.is_empty() && asked.network.is_empty() {
         warnings.push(unasked("/network", "network"));
@@ -99,7 +104,7 @@ pub fn descriptor_warnings(descriptor: &Descriptor, platform: &Limits) -> Vec<Wa
     limits_without_effect(&descriptor.limits, platform).collect()
 }
 
-/// Returns warnings about descriptions and hints in a grant that no tool has: of tools that the plugin lacks, or of a plugin that is
+/// Returns warnings about descriptions, hints and settings in a grant that have no effect: of tools that the plugin lacks, or of a plugin that is
 /// described by its definition alone (`None`).
 pub fn description_warnings(grant: &Grant, described: Option<&Descriptor>) -> Vec<Warning> {
     let has_tool = |name: &str| {
@@ -121,7 +126,26 @@ pub fn description_warnings(grant: &Grant, described: Option<&Descriptor>) -> Ve
             },
         }
     };
-    unused.map(warning).collect()
+    unused.map(warning).chain(settings_warning(grant, described)).collect()
+}
+
+/// Returns a warning about settings: those of a grant that have no effect, or those that a component asks for and does not get.
+fn settings_warning(grant: &Grant, described: Option<&Descriptor>) -> Option<Warning> {
+    let takes = described.is_some_and(|descriptor| descriptor.has_granted_settings);
+    let asks = described.is_some_and(|descriptor| descriptor.asks_for_settings);
+    match grant.settings.is_empty() {
+        false if !takes => Some(Warning::new(
+            "NO_EFFECT",
+            "/settings",
+            "the plugin describes its settings itself, so an organization sets them",
+        )),
+        true if takes && asks => Some(Warning::new(
+            "WITHHELD",
+            "/settings",
+            "the component reads settings (`wasi:config/store`) and its grant names none: add `\"settings\":{\"NAME\":\"text\"}`, with the names that its documentation has. A secret is no setting: write a placeholder, and keep the secret as a credential for the host",
+        )),
+        _ => None,
+    }
 }
 
 /// Returns a warning about hints in the plugin's grant that do not count: those of its version are not confirmed (9.11).
@@ -156,6 +180,33 @@ pub(crate) fn limits_without_effect<'a>(
             false => None,
         }
     })
+}
+
+/// Warnings about assertions that cover no tool or no agent, which hold whatever the documents say. `exists` tells of an agent of an
+/// organization; `organization` holds the document, or the platform does.
+pub fn assertion_warnings<P>(
+    assertions: &[Assertion],
+    catalogue: &Catalogue<P>,
+    organization: Option<&Name>,
+    exists: impl Fn(&Name, &Name) -> bool,
+) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    for (index, assertion) in assertions.iter().enumerate() {
+        let Some((kind, scope)) = assertion.statement() else { continue };
+        let place = format!("/assertions/{index}/{}", kind.as_str());
+        warnings.extend(unresolved_entries(&format!("{place}/tools"), &scope.tools, catalogue));
+        for (at, agent) in scope.agents.patterns().iter().enumerate() {
+            let (of, name) = match (agent, organization) {
+                (AgentPattern::Agent(of, name), _) | (AgentPattern::Own(name), Some(of)) => (of, name),
+                _ => continue,
+            };
+            if !exists(of, name) {
+                let message = format!("there is no agent `{of}/{name}`");
+                warnings.push(Warning::new("UNRESOLVED_AGENT", format!("{place}/agents/{at}"), message));
+            }
+        }
+    }
+    warnings
 }
 
 /// Entries of a list that no loaded tool answers to, with the nearest that one does.

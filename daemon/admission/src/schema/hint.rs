@@ -16,6 +16,8 @@ const OPTIONS: usize = 12;
 const VALUE_CHARS: usize = 40;
 /// Longest description of a type, in characters: nested alternatives multiply.
 const KIND_CHARS: usize = 800;
+/// Most levels of a value that are followed to the object around a fault.
+const PLACE_DEPTH: usize = 16;
 /// Most levels of alternatives and references that are followed.
 const DEPTH: usize = 4;
 
@@ -25,7 +27,55 @@ pub(super) const ANY_VALUE: &str = "any value";
 /// Describes the properties of an object schema with their types, and the forms of which one must fit. `{}` is offered only
 /// to a schema that takes it.
 pub(super) fn properties(root: &Value, takes_nothing: bool) -> String {
-    let parts = parts(root, root, DEPTH);
+    properties_of(root, root, "an object", takes_nothing)
+}
+
+/// Describes the innermost object around the value at a JSON pointer. None where that is the root.
+pub(super) fn properties_around(root: &Value, pointer: &str) -> Option<String> {
+    let (mut schema, mut place, mut innermost) = (root, String::new(), None);
+    for token in pointer.split('/').skip(1).take(PLACE_DEPTH) {
+        let named = with_keyword(root, schema, "properties")
+            .and_then(|own| own["properties"].get(unescape_token(token)));
+        let item = || with_keyword(root, schema, "items")?.get("items");
+        let Some(below) = named.or_else(item) else { break };
+        schema = below;
+        place = format!("{place}/{token}");
+        if let Some(object) = with_keyword(root, schema, "properties") {
+            innermost = Some((object, place.clone()));
+        }
+    }
+    let (object, place) = innermost?;
+    let place = escape_for_display(&place, VALUE_CHARS);
+    Some(properties_of(root, object, &format!("at `{place}` an object"), false))
+}
+
+/// The schema itself, or the first of its alternatives, that has a keyword.
+fn with_keyword<'s>(root: &'s Value, schema: &'s Value, keyword: &str) -> Option<&'s Value> {
+    let schema = follow_references(root, schema);
+    let forms = ["anyOf", "oneOf", "allOf"].iter().filter_map(|forms| schema.get(*forms)?.as_array());
+    let forms = forms.flatten().take(OPTIONS).map(|form| follow_references(root, form));
+    std::iter::once(schema).chain(forms).find(|form| form.get(keyword).is_some())
+}
+
+/// The target of the references of a schema.
+fn follow_references<'s>(root: &'s Value, mut schema: &'s Value) -> &'s Value {
+    for _ in 0..DEPTH {
+        let target = schema.get("$ref").and_then(Value::as_str).and_then(|target| target.strip_prefix('#'));
+        match target.and_then(|target| root.pointer(target)) {
+            Some(target) => schema = target,
+            None => break,
+        }
+    }
+    schema
+}
+
+/// A token of a JSON pointer as the name that it stands for (RFC 6901).
+fn unescape_token(token: &str) -> String {
+    token.replace("~1", "/").replace("~0", "~")
+}
+
+fn properties_of(root: &Value, schema: &Value, object: &str, takes_nothing: bool) -> String {
+    let parts = parts(root, schema, DEPTH);
     let properties: Map<String, Value> = parts
         .iter()
         .filter_map(|part| part.get("properties")?.as_object())
@@ -42,9 +92,9 @@ pub(super) fn properties(root: &Value, takes_nothing: bool) -> String {
     let rest = if shown.len() > PROPERTIES { ", …" } else { "" };
     shown.truncate(PROPERTIES);
     match (shown.is_empty(), forms(root, &parts, &properties)) {
-        (true, Some(forms)) => format!("send an object with {forms}"),
-        (false, Some(forms)) => format!("send an object with {}{rest}; and with {forms}", shown.join(", ")),
-        (false, None) => format!("send an object with {}{rest}", shown.join(", ")),
+        (true, Some(forms)) => format!("send {object} with {forms}"),
+        (false, Some(forms)) => format!("send {object} with {}{rest}; and with {forms}", shown.join(", ")),
+        (false, None) => format!("send {object} with {}{rest}", shown.join(", ")),
         (true, None) if takes_nothing => "send an object without arguments: {}".to_owned(),
         (true, None) => "read the schema of the tool's arguments, and send an object that fits it".to_owned(),
     }

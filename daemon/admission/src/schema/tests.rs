@@ -80,6 +80,30 @@ fn the_hint_names_the_properties_with_their_types() {
     assert_eq!(object(&json!({}), &[]).hint(), "send an object without arguments: {}");
 }
 
+/// authors.md 37: a fault within an object is answered with that object.
+#[test]
+fn the_hint_describes_the_object_around_the_fault() {
+    let schema = compile(&json!({
+        "type": "object",
+        "properties": {
+            "name": {"type": "string"},
+            "filter": {"anyOf": [{"$ref": "#/$defs/filter"}, {"type": "null"}]},
+            "rows": {"type": "array", "items": {"type": "object", "properties": {"id": {"type": "integer"}}}},
+        },
+        "$defs": {"filter": {"type": "object", "properties": {"state": {"enum": ["open", "closed"]}}, "required": ["state"]}},
+    }))
+    .unwrap();
+    let hint = |value: Value| schema.hint_for(&schema.validate(&value).unwrap_err());
+    let state = "send at `/filter` an object with `state`: \"open\" or \"closed\" (required)";
+    assert_eq!(hint(json!({"filter": {"state": 1}})), state);
+    assert_eq!(hint(json!({"filter": {}})), state);
+    assert_eq!(
+        hint(json!({"rows": [{"id": "x"}]})),
+        "send at `/rows/0` an object with `id`: integer (optional)"
+    );
+    assert_eq!(hint(json!({"name": 1})), schema.hint());
+}
+
 #[test]
 fn the_root_of_an_input_schema_is_an_object() {
     assert!(compile(&json!({"type": "object"})).is_ok());

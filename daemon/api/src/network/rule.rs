@@ -59,8 +59,18 @@ fn path<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> 
     })
 }
 
-/// For `deserialize_with`: the `network` of a policy, an agent's document or a grant, where no host is `*`.
-pub fn granted_rules<'de, D, T>(from: D) -> Result<T, D::Error>
+/// For `deserialize_with`: the `network` of a grant. Also a rule for every host is for one port.
+pub fn granted_rules<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<NetworkRule>, D::Error> {
+    let mut rules = list_of::<_, NetworkRule, ENTRIES>(from)?;
+    for rule in rules.iter_mut().filter(|rule| rule.host == HostPattern::Any) {
+        rule.port = Some(rule.port());
+    }
+    Ok(rules)
+}
+
+/// For `deserialize_with`: the `network` of a policy or an agent's document, where no host is `*`: without the list, they allow every
+/// request that the grant allows.
+pub fn policy_rules<'de, D, T>(from: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
     T: From<Vec<NetworkRule>>,
@@ -69,8 +79,9 @@ where
     match rules.iter().position(|rule| rule.host == HostPattern::Any) {
         None => Ok(rules.into()),
         Some(index) => {
-            let hint = "write one `*` as the whole first label, like `*.example.com`";
-            Err(invalid_at(format_args!("/{index}/host"), "`*` is not a host that can be granted", hint))
+            let hint =
+                "name hosts, also as `*.example.com`, or leave `network` out for every host of the grant";
+            Err(invalid_at(format_args!("/{index}/host"), "`*` is no host of a policy", hint))
         }
     }
 }

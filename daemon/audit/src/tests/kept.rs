@@ -262,7 +262,7 @@ fn o3_a_rule_of_the_platform_is_hidden_from_tenants_with_each_hash_that_confirms
     block_on(async {
         let log = TestLog::new();
         let audit = log.start().await;
-        let reason = Reason { layer: "platform".into(), rule: "blocked".into() };
+        let reason = Reason::by("platform", "blocked");
         let entry = audit.open(CallIntent { reason, ..intent("c1") }).expect("taken");
         audit.close(entry, failure("TOOL_DISABLED")).await.expect("on disk");
         call(&audit, "c2").await;

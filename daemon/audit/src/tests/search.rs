@@ -62,6 +62,7 @@ async fn o6_a_page_of_few_rows_among_many_reads_their_index() {
         (Query { organization: some("acme"), ..running() }, "rows_running"),
         (Query { session: some("s1"), ..running() }, "rows_by_session"),
         (Query { status: Some(Status::Error), ..Query::default() }, "rows_not_ok"),
+        (Query { refused: true, ..Query::default() }, "rows_not_ok"),
         (Query { kind: Some(Kind::Recovery), ..Query::default() }, "rows_of_acts"),
         (Query { kind: Some(Kind::Admin), ..acme() }, "rows_of_acts"),
         (Query { action: some("agent.put"), ..acme() }, "rows_of_acts"),
@@ -227,6 +228,7 @@ async fn each_filter_finds_its_rows() {
         ),
         (Query { status: Some(Status::Error), ..all.clone() }, vec!["agent.put", "c5"]),
         (Query { error_type: some("TOOL_FAILED"), ..all.clone() }, vec!["c5"]),
+        (Query { refused: true, ..all.clone() }, vec![]),
         (Query { user: some("u2"), ..all.clone() }, vec!["c9", "file_denied", "c4"]),
         (Query { principal: some("token-0"), ..all.clone() }, vec!["agent.put"]),
         (

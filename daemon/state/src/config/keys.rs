@@ -14,8 +14,9 @@ use toolgate_api::token::Role;
 
 use super::listen::Listen;
 use super::values::{
-    CONSOLE_ROLE, Hardening, LogFormat, LogLevel, ORGANIZATION, PUBLIC_URL, PagemapScan, REGISTRY_HOST,
-    SECURE_URL, Signatures, TRACES_ENDPOINT, VAULT_KV, VAULT_REFERENCES, VAULT_TRANSIT, VAULT_URL, ValueKind,
+    CONSOLE_ROLE, FILE_REFERENCES, Hardening, LogFormat, LogLevel, ORGANIZATION, PUBLIC_URL, PagemapScan,
+    REGISTRY_HOST, SECURE_URL, Signatures, TRACES_ENDPOINT, VAULT_KV, VAULT_REFERENCES, VAULT_TRANSIT,
+    VAULT_URL, ValueKind,
 };
 
 const KIB: u64 = 1 << 10;
@@ -149,6 +150,9 @@ settings! {
         allowed_hosts: Option<Vec<String>> = None, ValueKind::Hosts;
         /// How long a stopping daemon waits for running calls and changes.
         drain_seconds: u64 = 30, number(0, 600);
+        /// Whether `/readyz` answers 503 while built-in plugins are compiled. Requests are served meanwhile, and calls of these plugins
+        /// wait.
+        ready_when_compiled: bool = false, ValueKind::Switch;
         /// Whether the process bounds its own files, sockets, signals and system calls with Landlock and seccomp. `required` does not
         /// start without, `best-effort` uses what the kernel has and logs what it lacks.
         hardening: Hardening = Hardening::BestEffort, ValueKind::OneOf(&["required", "best-effort", "off"]);
@@ -271,7 +275,7 @@ settings! {
         recorded_bytes_per_organization: u64 = 256 * MIB, number(MIB, 1 << 50);
         /// Maximum number of requests with new calls in one turn of the model, which ends endless loops.
         rounds_per_turn: u64 = 30, number(1, 1_000_000);
-        /// Maximum number of requests with new calls in one session.
+        /// Maximum number of requests with new calls in one session; over MCP, where a session has no end, of new calls in an hour.
         rounds_per_session: u64 = 1_000, number(1, 1_000_000);
         /// Timeout for the result of a call that the client performs.
         client_result_seconds: u64 = 15 * 60, number(1, 7 * DAY_SECONDS);
@@ -426,6 +430,10 @@ settings! {
         /// How long a secret from `vault_references` is cached. During that time calls do not wait for the vault, and a
         /// changed or deleted secret is still sent.
         vault_kept_ms: u64 = 60_000, number(100, 600_000);
+        /// The folder of files with secrets that credentials may refer to, as `/…/{organization}/`, like `/run/secrets/{organization}/`. An
+        /// organization can only refer to files below its own name. A changed file is read within a second. By default no credential
+        /// can refer to a file.
+        file_references: Option<String> = None, ValueKind::TextFormat(&FILE_REFERENCES);
         /// A file with CA certificates, in PEM, to trust in addition to the public ones in requests to a vault, an
         /// OAuth2 provider or a webhook.
         ca_file: Option<PathBuf> = None, ValueKind::Text;
@@ -463,10 +471,15 @@ settings! {
         issuer: String = String::new(), ValueKind::TextFormat(&SECURE_URL);
         /// The audience that its access tokens must have. By default `resource`.
         audience: Option<String> = None, ValueKind::Text;
+        /// The claim with the audience. Some issuers name only the client, as Amazon Cognito in `client_id`: `audience` is then its id.
+        audience_claim: String = "aud".into(), ValueKind::Text;
         /// The URL of its public keys (JWKS). By default the one in its metadata (RFC 8414, OpenID Connect Discovery).
         jwks_uri: Option<String> = None, ValueKind::TextFormat(&SECURE_URL);
         /// The claim that names the agent, as `ORGANIZATION/AGENT`.
         agent_claim: String = "toolgate_agent".into(), ValueKind::Text;
+        /// The claim that names the user that calls are made for: they are recorded for this user, and use their credentials. Empty for
+        /// calls without a user.
+        user_claim: String = "sub".into(), ValueKind::Text;
     }
 }
 
@@ -529,7 +542,10 @@ settings! {
         client_secret_vault_kv: Option<String> = None, ValueKind::TextFormat(&VAULT_KV);
         /// The scopes to ask for. `openid` must be one of them.
         scopes: Vec<String> = vec!["openid".into()], ValueKind::Words;
-        /// The claim that decides about the role, of the ID token or else of the userinfo endpoint: a text, or a list of texts.
+        /// The name of the provider on the button. By default the host of the issuer.
+        display_name: Option<String> = None, ValueKind::Text;
+        /// The claim that decides about the role, of the ID token or else of the userinfo endpoint: a text, or a list of texts. A name
+        /// that no claim has is the path to a nested one, as `realm_access.roles` of Keycloak.
         claim: String = "groups".into(), ValueKind::Text;
         /// Seconds after which a person signs in again, at the latest after `longest_seconds`. Until then a change of the claim
         /// at the provider has no effect.

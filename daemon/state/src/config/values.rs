@@ -10,7 +10,7 @@ use toolgate_api::token::Role;
 use url::Url;
 
 use super::keys::Section;
-use super::vault_paths::{ReferencePrefix, VaultEngine};
+use super::vault_paths::{ReferencePrefix, SecretFolders, VaultEngine};
 
 /// The values that a key accepts.
 #[derive(Clone, Copy)]
@@ -75,6 +75,12 @@ pub(super) const VAULT_REFERENCES: TextFormat = TextFormat {
     accepts: |text| ReferencePrefix::parse(text).is_some(),
     name: "`MOUNT/…/{organization}/`",
     example: "kv/tenants/{organization}/",
+};
+
+pub(super) const FILE_REFERENCES: TextFormat = TextFormat {
+    accepts: |text| SecretFolders::parse(text).is_some(),
+    name: "`/…/{organization}/`",
+    example: "/run/secrets/{organization}/",
 };
 
 pub(super) const REGISTRY_HOST: TextFormat =

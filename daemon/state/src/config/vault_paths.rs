@@ -1,4 +1,4 @@
-//! Paths in a vault (OpenBao, HashiCorp Vault) as settings and credentials write them.
+//! Paths in a vault (OpenBao, HashiCorp Vault), and of mounted files with secrets, as settings and credentials write them.
 
 use std::path::PathBuf;
 
@@ -90,6 +90,42 @@ impl ReferencePrefix {
     }
 }
 
+/// `/…/{organization}/`: the folder of the secrets that credentials of an organization may refer to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SecretFolders {
+    /// The folder of the folders of all organizations.
+    pub all: PathBuf,
+    after: String,
+}
+
+impl SecretFolders {
+    /// The placeholder must be a whole segment of the path, as in a [`ReferencePrefix`].
+    pub fn parse(text: &str) -> Option<Self> {
+        let (before, after) = text.split_once(ORGANIZATION)?;
+        let is_before_valid =
+            before.strip_prefix('/').and_then(|path| path.strip_suffix('/')).is_some_and(is_path);
+        let rest = after.strip_prefix('/')?;
+        let is_after_valid = rest.is_empty() || rest.strip_suffix('/').is_some_and(is_path);
+        (is_before_valid && is_after_valid).then(|| Self { all: before.into(), after: rest.to_owned() })
+    }
+
+    /// The folder of this organization.
+    pub fn of(&self, organization: &Name) -> PathBuf {
+        self.all.join(organization.as_str()).join(&self.after)
+    }
+
+    /// The file with this name in the folder of the organization.
+    pub fn file(&self, organization: &Name, name: &str) -> Result<PathBuf, CallError> {
+        match is_path(name) && name.len() <= REFERENCE_BYTES {
+            true => Ok(self.of(organization).join(name)),
+            false => Err(invalid_file(
+                "that is not the name of a file with a secret",
+                "write its path below the organization's folder, with letters, digits, `-`, `_` and `.`, and without `..`",
+            )),
+        }
+    }
+}
+
 /// Whether all segments can stand in a URL without percent-encoding.
 fn is_path(text: &str) -> bool {
     text.split('/').all(is_segment)
@@ -104,9 +140,37 @@ pub fn invalid_reference(message: impl Into<String>, hint: impl Into<String>) ->
     CallError::new(ErrorType::InvalidRequest, message, hint).with_pointer("/vault")
 }
 
+pub fn invalid_file(message: impl Into<String>, hint: impl Into<String>) -> CallError {
+    CallError::new(ErrorType::InvalidRequest, message, hint).with_pointer("/file")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn k1_a_file_with_a_secret_is_below_the_folder_of_its_organization() {
+        let folders = SecretFolders::parse("/run/secrets/{organization}/api/").unwrap();
+        let file = folders.file(&name("acme"), "stripe/key").unwrap();
+        assert_eq!(file, PathBuf::from("/run/secrets/acme/api/stripe/key"));
+        assert_eq!(
+            SecretFolders::parse("/s/{organization}/").unwrap().of(&name("acme")),
+            PathBuf::from("/s/acme")
+        );
+        for wrong in ["", "/etc/passwd", "../other/key", "a/../../b", "a//b", "a b", "."] {
+            assert!(folders.file(&name("acme"), wrong).is_err(), "{wrong}");
+        }
+        for wrong in [
+            "/{organization}/",
+            "run/{organization}/",
+            "/run/{organization}",
+            "/run/x{organization}/",
+            "/run/../{organization}/",
+            "/run/",
+        ] {
+            assert_eq!(SecretFolders::parse(wrong), None, "{wrong}");
+        }
+    }
 
     fn name(text: &str) -> Name {
         Name::parse(text).unwrap()

@@ -226,6 +226,20 @@ impl Store {
         Ok(u64::try_from(pending).unwrap_or(0))
     }
 
+    /// Counts the webhooks whose last try failed, the credentials that have expired or expire until `soon_ms` without being renewed, and
+    /// the tokens that end until then.
+    pub async fn operator_counts(&self, now_ms: u64, soon_ms: u64) -> Result<[u64; 4], StoreError> {
+        let query = sqlx::query_as(
+            "SELECT (SELECT count(DISTINCT webhook) FROM webhook_deliveries WHERE state = 'pending' AND error IS NOT NULL), \
+             (SELECT count(*) FROM credentials WHERE refresh_ms IS NULL AND expires_ms <= $1), \
+             (SELECT count(*) FROM credentials WHERE refresh_ms IS NULL AND expires_ms > $1 AND expires_ms <= $2), \
+             (SELECT count(*) FROM tokens WHERE revoked_ms IS NULL AND expires_ms > $1 AND expires_ms <= $2)",
+        );
+        let counts: (i64, i64, i64, i64) =
+            query.bind(to_sql(now_ms)).bind(to_sql(soon_ms)).fetch_one(&self.readers).await?;
+        Ok([counts.0, counts.1, counts.2, counts.3].map(|count| u64::try_from(count).unwrap_or(0)))
+    }
+
     /// Counts the approvals that can be decided, of one organization or of all, up to `most`.
     pub async fn count_open_approvals(
         &self,

@@ -6,7 +6,7 @@
 
 use std::fs::{DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::io::{self, Read, Seek, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, FallocateFlags};
@@ -16,6 +16,9 @@ use super::StoreError;
 use crate::keys::entry_hint;
 
 const LOCK: &str = "lock";
+
+/// The folder for files that a check of the file system finds.
+pub const LOST_AND_FOUND: &str = "lost+found";
 
 /// The folder that a restore writes to until it is complete. No daemon starts on a data folder with it.
 pub const UNFINISHED_RESTORE: &str = "restoring";
@@ -49,6 +52,8 @@ pub enum FolderError {
     Held { path: PathBuf, pid: Option<u32> },
     #[error("the folder `{}` contains other files, and other users can read it", .path.display())]
     NotPrivate { path: PathBuf },
+    #[error("the folder `{}` belongs to another user", .path.display())]
+    OfAnotherUser { path: PathBuf, is_root: bool },
     #[error("a restore into the data folder `{}` did not end", .path.display())]
     Unfinished { path: PathBuf },
     #[error("cannot use the data folder `{}`: {source}", .path.display())]
@@ -68,8 +73,13 @@ impl FolderError {
         match self {
             Self::Held { .. } => "stop that daemon, or use another folder with `--data`",
             Self::NotPrivate { .. } => {
-                "use an empty folder with `--data`, or remove the access of other users with `chmod 700`"
+                "use an empty folder with `--data`, such as a new one inside it, or remove the access of other users with `chmod 700`"
             }
+            Self::OfAnotherUser { is_root: true, .. } => {
+                "run the daemon as that user, as with `sudo -u USER`: what root writes there, the user's daemon cannot read"
+            }
+            // A volume of Kubernetes belongs to root, and its group may write it.
+            Self::OfAnotherUser { is_root: false, .. } => "name a folder inside it, as `--data DIR/data`",
             Self::Unfinished { .. } => {
                 "remove everything in the folder, and restore the backup again with `toolgate restore`"
             }
@@ -88,6 +98,7 @@ impl DataFolder {
         if path.join(UNFINISHED_RESTORE).exists() {
             return Err(FolderError::Unfinished { path });
         }
+        check_owner(&path, rustix::process::geteuid().is_root())?;
         make_private(&path)?;
         let lock = path.join(LOCK);
         match take_lock(&lock) {
@@ -114,6 +125,10 @@ impl DataFolder {
         }
         rustix::fs::access(existing, Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK)
             .map_err(|error| unusable(error.into()))?;
+        // Root also checks the settings of a service with a user of its own.
+        if existing == path && !rustix::process::geteuid().is_root() {
+            check_owner(path, false)?;
+        }
         let mode = existing.metadata().map_err(unusable)?.permissions().mode();
         if existing == path && mode & 0o077 != 0 && !is_data_folder(path).map_err(unusable)? {
             return Err(FolderError::NotPrivate { path: path.to_owned() });
@@ -159,6 +174,19 @@ impl DataFolder {
     }
 }
 
+/// Refuses root in the folder of another user, whose daemon could not read what root leaves there, and a folder that this user cannot
+/// make private.
+fn check_owner(path: &Path, is_root: bool) -> Result<(), FolderError> {
+    let metadata =
+        path.metadata().map_err(|source| FolderError::Unusable { path: path.to_owned(), source })?;
+    let is_own = metadata.uid() == rustix::process::geteuid().as_raw();
+    let is_private = metadata.permissions().mode() & 0o077 == 0;
+    match is_own || !is_root && is_private {
+        true => Ok(()),
+        false => Err(FolderError::OfAnotherUser { path: path.to_owned(), is_root }),
+    }
+}
+
 /// Makes the folder private, only if it is empty or was a data folder before: a mistake like `--data /tmp` must not lock
 /// out other users.
 fn make_private(path: &Path) -> Result<(), FolderError> {
@@ -170,11 +198,16 @@ fn make_private(path: &Path) -> Result<(), FolderError> {
     if !is_data_folder(path).map_err(unusable)? {
         return Err(FolderError::NotPrivate { path: path.to_owned() });
     }
-    std::fs::set_permissions(path, Permissions::from_mode(PRIVATE_FOLDER)).map_err(unusable)
+    // The wall lets no mode be changed by path.
+    let folder = File::open(path).map_err(unusable)?;
+    folder.set_permissions(Permissions::from_mode(PRIVATE_FOLDER)).map_err(unusable)
 }
 
 fn is_data_folder(path: &Path) -> io::Result<bool> {
-    Ok(path.join(LOCK).is_file() || path.read_dir()?.next().is_none())
+    // The root of a file system has this folder from the beginning.
+    let mut entries =
+        path.read_dir()?.filter(|entry| !matches!(entry, Ok(entry) if entry.file_name() == LOST_AND_FOUND));
+    Ok(path.join(LOCK).is_file() || entries.next().is_none())
 }
 
 /// Locks the store with this file until the returned file is dropped or unlocked. Also for a store in the data folder: the
@@ -291,6 +324,35 @@ mod tests {
         std::fs::set_permissions(parent.path(), Permissions::from_mode(0o755)).expect("opened");
         DataFolder::open(parent.path()).expect("a data folder");
         assert_eq!(mode(parent.path()), 0o700);
+    }
+
+    /// H01: a fresh volume.
+    #[test]
+    fn the_root_of_a_file_system_counts_as_empty() {
+        let parent = tempfile::tempdir().expect("a folder");
+        std::fs::create_dir(parent.path().join(LOST_AND_FOUND)).expect("a folder");
+        std::fs::set_permissions(parent.path(), Permissions::from_mode(0o2775)).expect("opened");
+        DataFolder::check(parent.path()).expect("it can be used");
+        DataFolder::open(parent.path()).expect("a data folder");
+        assert_eq!(mode(parent.path()), 0o700);
+    }
+
+    /// Only root can give a folder to another user.
+    #[test]
+    fn root_takes_no_folder_of_another_user() {
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let parent = tempfile::tempdir().expect("a folder");
+        std::os::unix::fs::chown(parent.path(), Some(65_532), None).expect("another owner");
+        let error = DataFolder::open(parent.path()).expect_err("of another user");
+        assert!(error.hint().contains("sudo -u USER"), "{error}");
+        assert_eq!(parent.path().read_dir().expect("a folder").count(), 0);
+        std::fs::set_permissions(parent.path(), Permissions::from_mode(0o2775)).expect("opened");
+        let error = check_owner(parent.path(), false).expect_err("not made private");
+        assert!(error.hint().contains("--data DIR/data"), "{error}");
+        std::os::unix::fs::chown(parent.path(), Some(0), None).expect("root's again");
+        DataFolder::open(parent.path()).expect("a data folder");
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! Tokens. Rows are never deleted, since audit records refer to revoked tokens.
 
+use std::collections::{BTreeSet, HashMap};
+
 use sqlx::sqlite::SqliteRow;
-use sqlx::{FromRow, Row as _};
+use sqlx::{FromRow, QueryBuilder, Row as _, Sqlite};
 use toolgate_api::name::Name;
 use toolgate_api::network::Network;
 use toolgate_macros::boxed;
@@ -32,7 +34,20 @@ pub struct TokenRow {
     pub expires_ms: Option<u64>,
     /// The networks that it may be used from; `None` means every one.
     pub addresses: Option<Vec<Network>>,
+    /// The user that its calls are made for.
+    pub user: Option<String>,
     pub last_used_ms: Option<u64>,
+}
+
+/// What people called tokens, by the ids of those: for people that read ids. People who sign in, webhooks and the daemon have no label.
+#[derive(Clone, Debug, Default)]
+pub struct TokenLabels(HashMap<String, String>);
+
+impl TokenLabels {
+    /// The label of the token with this id.
+    pub fn get(&self, id: &str) -> Option<String> {
+        self.0.get(id).cloned()
+    }
 }
 
 /// An unreadable row is an error that stops the start, since skipping a column could give the token more rights.
@@ -52,6 +67,7 @@ impl FromRow<'_, SqliteRow> for TokenRow {
             revoked_ms: optional_natural(row, "revoked_ms")?,
             expires_ms: optional_natural(row, "expires_ms")?,
             addresses: addresses.map(|_| parse_column(row, "addresses", addresses_from_json)).transpose()?,
+            user: row.try_get("acts_for")?,
             last_used_ms: optional_natural(row, "last_used_ms")?,
         })
     }
@@ -63,6 +79,22 @@ impl Store {
     pub async fn live_tokens(&self) -> Result<Vec<TokenRow>, StoreError> {
         let query = sqlx::query_as("SELECT * FROM tokens WHERE revoked_ms IS NULL ORDER BY created_ms, id");
         Ok(query.fetch_all(&self.readers).await?)
+    }
+
+    /// The labels of these tokens, revoked ones included.
+    pub async fn token_labels(&self, ids: &BTreeSet<&str>) -> Result<TokenLabels, StoreError> {
+        if ids.is_empty() {
+            return Ok(TokenLabels::default());
+        }
+        let mut sql =
+            QueryBuilder::<Sqlite>::new("SELECT id, label FROM tokens WHERE label != '' AND id IN (");
+        let mut list = sql.separated(", ");
+        for id in ids {
+            list.push_bind((*id).to_owned());
+        }
+        list.push_unseparated(")");
+        let rows: Vec<(String, String)> = sql.build_query_as().fetch_all(&self.readers).await?;
+        Ok(TokenLabels(rows.into_iter().collect()))
     }
 
     /// Returns whether a token was ever created, including revoked ones.
@@ -81,8 +113,8 @@ impl Store {
             }
         }
         sqlx::query(
-            "INSERT INTO tokens (id, hash, role, organization, agents, label, created_ms, expires_ms, addresses) \
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
+            "INSERT INTO tokens (id, hash, role, organization, agents, label, created_ms, expires_ms, addresses, \
+             acts_for) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
         )
         .bind(&token.id)
         .bind(&token.hash)
@@ -93,6 +125,7 @@ impl Store {
         .bind(to_sql(token.created_ms))
         .bind(token.expires_ms.map(to_sql))
         .bind(token.addresses.as_deref().map(addresses_to_json))
+        .bind(&token.user)
         .execute(&mut *change)
         .await?;
         change.commit().await?;
@@ -205,6 +238,7 @@ mod tests {
             revoked_ms: None,
             expires_ms: None,
             addresses: None,
+            user: None,
             last_used_ms: None,
         }
     }

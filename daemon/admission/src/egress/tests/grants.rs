@@ -49,7 +49,6 @@ fn b5_an_unknown_field_is_refused_with_the_nearest() {
 fn b5_what_could_allow_nothing_or_everything_is_refused() {
     for (text, place) in [
         (r#"{"network":[{}]}"#, "/network/0"),
-        (r#"{"network":[{"host":"*"}]}"#, "/network/0/host"),
         (r#"{"network":[{"host":"*.com"}]}"#, "/network/0/host"),
         (r#"{"network":[{"host":"a*.example.com"}]}"#, "/network/0/host"),
         (r#"{"network":[{"host":"a.*.example.com"}]}"#, "/network/0/host"),
@@ -125,6 +124,27 @@ fn b5_who_asks_for_every_host_reaches_those_that_are_granted() {
     assert_eq!(permits(&access, "https", "a.example:8443", "GET"), Err(DeniedBy::Grant));
     assert_eq!(permits(&access, "https", "a.example", "POST"), Err(DeniedBy::Plugin));
     assert_eq!(permits(&access, "http", "a.example", "GET"), Err(DeniedBy::Plugin));
+    let granted = Grant::parse(r#"{"network":[{"host":"*"}]}"#).expect("a grant of every host");
+    let open = CallAccess::new(std::sync::Arc::clone(&asked), std::sync::Arc::new(granted));
+    assert_eq!(permits(&open, "https", "any.example", "GET"), Ok(()));
+    assert_eq!(permits(&open, "https", "any.example:8443", "GET"), Err(DeniedBy::Grant));
+    assert_eq!(permits(&open, "https", "any.example", "POST"), Err(DeniedBy::Plugin));
+    let reached = |address: &str| {
+        let target = Target::parse("https", "any.example", "/", "GET").expect("a target");
+        let addresses = [address.parse().expect("an address")];
+        open.permit(target).expect("permitted").vet(&addresses).map(drop).map_err(|denied| denied.by)
+    };
+    assert_eq!(reached("93.184.215.14"), Ok(()));
+    for private in ["10.0.0.1", "127.0.0.1", "169.254.169.254", "::1", "fd00::1"] {
+        assert_eq!(reached(private), Err(DeniedBy::Address), "{private}");
+    }
+    for other in
+        [r#""credentials":["a"]"#, r#""user_credentials":true"#, r#""private_networks":["10.0.0.0/8"]"#]
+    {
+        let text = format!(r#"{{"network":[{{"host":"*"}}],{other}}}"#);
+        assert!(Grant::parse(&text).is_err(), "{text}");
+        assert!(Grant::parse(&text.replace('*', "a.example")).is_ok(), "{text}");
+    }
     let nothing = CallAccess::new(asked, std::sync::Arc::new(Grant::default()));
     assert_eq!(permits(&nothing, "https", "a.example", "GET"), Err(DeniedBy::Grant));
 }

@@ -250,6 +250,7 @@ fn token(organization: &str) -> TokenRow {
         revoked_ms: None,
         expires_ms: None,
         addresses: None,
+        user: None,
         last_used_ms: None,
     }
 }
