@@ -29,7 +29,11 @@ const HEADER_BYTES: usize = 8;
 const TYPE_SECTION: u8 = 1;
 const IMPORT_SECTION: u8 = 2;
 const FUNCTION_SECTION: u8 = 3;
+const MEMORY_SECTION: u8 = 5;
+const GLOBAL_SECTION: u8 = 6;
 const CODE_SECTION: u8 = 10;
+const DATA_SECTION: u8 = 11;
+const DATA_COUNT_SECTION: u8 = 12;
 /// Sections of a component.
 const CUSTOM_SECTION: u8 = 0;
 const CORE_MODULE_SECTION: u8 = 1;
@@ -106,6 +110,34 @@ fn read_sections(binary: &[u8]) -> Result<Vec<Section<'_>>> {
         sections.push(Section { id, data: reader.read_bytes(usize::try_from(bytes).unwrap_or(usize::MAX))? });
     }
     Ok(sections)
+}
+
+/// Adds the sections of a component, those of its modules one by one and without the content of data, globals and memories.
+pub(crate) fn sections_without_data<'a>(
+    component: &'a [u8],
+    depth: usize,
+    found: &mut Vec<(u8, &'a [u8])>,
+) -> Result<()> {
+    const END: (u8, &[u8]) = (u8::MAX, &[]);
+    for Section { id, data } in read_sections(component)? {
+        match id {
+            CORE_MODULE_SECTION => {
+                found.push((id, &[]));
+                found.extend(read_sections(data)?.into_iter().map(|Section { id, data }| match id {
+                    MEMORY_SECTION | GLOBAL_SECTION | DATA_SECTION | DATA_COUNT_SECTION => (id, &[][..]),
+                    _ => (id, data),
+                }));
+                found.push(END);
+            }
+            COMPONENT_SECTION if depth < DEPTH_MAX => {
+                found.push((id, &[]));
+                sections_without_data(data, depth + 1, found)?;
+                found.push(END);
+            }
+            _ => found.push((id, data)),
+        }
+    }
+    Ok(())
 }
 
 /// The data of the custom sections of a component with this name. Empty for a file that cannot be read.

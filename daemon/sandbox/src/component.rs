@@ -1,7 +1,7 @@
 //! A component that is ready to run: compiled, checked against the import table, linked.
 //!
 //! Linking happens here, once, and never on the call path. Compiled code is loaded only from bytes that the caller has
-//! authenticated: the one `unsafe` of the crate, in a module of its own.
+//! authenticated ([`trusted`]).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,9 +18,13 @@ use crate::functions::{Functions, FunctionsDescription};
 use crate::imports::{GrantKind, ImportClass, classify};
 use crate::load_error::{LoadError, one_line};
 use crate::state::CallState;
+use crate::trusted;
 
 /// Prefix of the exported interface: every patch version of 0.1 is served.
 const TOOLS: &str = "toolgate:plugin/tools@0.1.";
+
+/// Prefix of the interface by which components of other hosts read settings.
+const SETTINGS: &str = "wasi:config/store";
 
 /// A loaded component. Cheap to clone; calls of it share code and nothing else.
 #[derive(Clone)]
@@ -30,6 +34,7 @@ struct Loaded {
     linked: Linked,
     engine: Engine,
     needs: BTreeSet<GrantKind>,
+    asks_for_settings: bool,
 }
 
 /// A component that is linked, and what it exports.
@@ -55,11 +60,11 @@ impl Component {
     pub fn check_manifest(&self, asked: &Capabilities) -> Result<(), LoadError> {
         let is_declared = |need: &GrantKind| need.is_asked(asked) || need.is_declared_unused(asked);
         let Some(need) = self.0.needs.iter().find(|need| !is_declared(need)) else { return Ok(()) };
-        let (name, example) = (need.name(), need.example());
+        let name = need.name();
         Err(LoadError::new(
             format!("the component imports {name} interfaces that the plugin does not ask for"),
             format!(
-                "write `capabilities({example})` in `plugin!` (without the SDK: ask for `{name}` in `capabilities` of the description, or name it in `unused` there if only the language's runtime imports it), or remove what imports it"
+                "ask for `{name}` in the plugin's `capabilities`, as its README shows; name it in `unused` there if only the language's runtime imports it; or remove what imports it"
             ),
         ))
     }
@@ -88,7 +93,8 @@ impl Component {
         match &self.0.linked {
             Linked::Contract(_) => None,
             Linked::Functions(_, functions) => {
-                Some(functions.describe(file, namespace, version, &self.needed_capabilities()))
+                let described = functions.describe(file, namespace, version, &self.needed_capabilities());
+                Some(described.asking_for_settings(self.0.asks_for_settings))
             }
         }
     }
@@ -104,6 +110,14 @@ impl Component {
             (need.name().to_owned(), everything)
         });
         asked.collect()
+    }
+
+    /// The functions of a component without the plugin contract.
+    pub(crate) fn functions(&self) -> Option<&Functions> {
+        match &self.0.linked {
+            Linked::Contract(_) => None,
+            Linked::Functions(_, functions) => Some(functions),
+        }
     }
 
     pub(crate) fn engine(&self) -> &Engine {
@@ -152,7 +166,8 @@ impl Sandbox {
         };
         // Done here, so that the first instance does not pay for it.
         component.initialize_copy_on_write_image()?;
-        Ok(Component(Arc::new(Loaded { linked, engine, needs })))
+        let asks_for_settings = kind.imports(&engine).any(|(name, _)| name.starts_with(SETTINGS));
+        Ok(Component(Arc::new(Loaded { linked, engine, needs, asks_for_settings })))
     }
 }
 
@@ -183,7 +198,7 @@ fn with_contract(
     let plugin = PluginPre::new(linked).map_err(|error| {
         LoadError::new(
             format!("the component does not export the plugin contract: {}", one_line(&error)),
-            "export the interface `tools` of `toolgate:plugin@0.1.0`; the SDK's `plugin!` does it",
+            "export the interface `tools` of `toolgate:plugin@0.1.0`; each SDK does it",
         )
     })?;
     check_signatures(kind, engine)?;
@@ -209,24 +224,10 @@ fn check_signatures(kind: &types::Component, engine: &Engine) -> Result<(), Load
             checked.map_err(|error| {
                 LoadError::new(
                     format!("the function `{name}` of `{interface}` has another signature than the plugin contract: {}", one_line(&error)),
-                    "build it against `wit/` of version 0.1 of the plugin contract; the SDK's `plugin!` does it",
+                    "build it against `wit/` of version 0.1 of the plugin contract; each SDK does it",
                 )
             })?;
         }
     }
     Ok(())
-}
-
-#[allow(unsafe_code)]
-mod trusted {
-    //! The only place where native code enters the process.
-
-    use wasmtime::Engine;
-    use wasmtime::component::Component;
-
-    pub(super) fn deserialize(engine: &Engine, artifact: &[u8]) -> wasmtime::Result<Component> {
-        // SAFETY: `Sandbox::load` documents that its caller authenticated these bytes as the unchanged
-        // output of `precompile`; the daemon checks an HMAC over the same buffer before it calls.
-        unsafe { Component::deserialize(engine, artifact) }
-    }
 }

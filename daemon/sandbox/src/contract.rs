@@ -14,6 +14,7 @@ wasmtime::component::bindgen!({
     world: "toolgate:plugin/plugin-with-grants",
     imports: {
         "toolgate:plugin/calls.call": async | trappable,
+        "toolgate:plugin/calls.call-all": async | trappable,
         "toolgate:plugin/messages.send": async,
         "toolgate:plugin/messages.read": async,
     },

@@ -9,7 +9,8 @@
 //! A slice is one poll. An epoch tick ends it, but not the first tick of a call: nearly every call is shorter than a
 //! tick, and yielding in its last microseconds would make others wait for its slot. A guest that yields keeps its slot
 //! until tokio has polled all other ready tasks, sockets and timers, and passes it on only if another guest waits. A
-//! guest that waits for the host releases its slot at once. So a guest must be polled as soon as it is woken; never,
+//! guest that waits for the host releases its slot at once. Work of the daemon on long arguments and results takes a slot
+//! too ([`Sandbox::turn`]), so that it counts to its organization. So a guest must be polled as soon as it is woken; never,
 //! for example, from a response body, which waits for its reader.
 
 use std::pin::Pin;
@@ -22,7 +23,14 @@ use std::time::Duration;
 use tokio::time::Instant;
 use wasmtime::{Store, UpdateDeadline};
 
-use crate::queue::{Queue, QueueSettings};
+use crate::engine::Sandbox;
+use crate::queue::{Queue, QueueSettings, Slot};
+
+/// Bytes of arguments or of a result from which work on them takes a turn. To check fewer costs less than a tenth of a millisecond.
+const TURN_BYTES: usize = 16 * 1024;
+
+/// Time after which work goes on without a turn.
+const TURN_WAIT: Duration = Duration::from_secs(10);
 
 /// Ticks without a guest after which the thread that ticks waits for one. To wake it costs a call more than some ticks.
 const IDLE_TICKS: u32 = 100;
@@ -82,6 +90,14 @@ impl CpuScheduler {
         }))
     }
 
+    async fn turn(&self, organization: &str, bytes: usize) -> Option<Slot> {
+        if bytes < TURN_BYTES {
+            return None;
+        }
+        // Boxed, so that callers hold no room for what few of them await.
+        Box::pin(self.0.enter(organization, || Instant::now() + TURN_WAIT)).await.ok()
+    }
+
     /// Runs a guest to completion in time slices. The caller enforces the deadline.
     ///
     /// The guest is pinned by the caller: moved into this future, it would take its size twice.
@@ -124,6 +140,14 @@ impl CpuScheduler {
             })
             .await;
         }
+    }
+}
+
+impl Sandbox {
+    /// Waits for the organization's turn at a processor, for work outside of guests on this many bytes. Hold it during the work,
+    /// which must not wait for anything. None for work that is too short to need a turn.
+    pub async fn turn(&self, organization: &str, bytes: usize) -> Option<Slot> {
+        self.inner.scheduler.turn(organization, bytes).await
     }
 }
 
@@ -296,6 +320,26 @@ mod tests {
         let last = polled.iter().rposition(|organization| *organization == "quiet").unwrap();
         let beside = last - first + 1;
         assert!(beside <= 2 * SLICES, "its {SLICES} slices took as long as {beside} of all");
+    }
+
+    #[tokio::test]
+    async fn r6_work_outside_of_guests_takes_turns_with_those_of_other_organizations() {
+        let scheduler = CpuScheduler::new(1);
+        let held = scheduler.turn("noisy", TURN_BYTES).await;
+        let mut waiting = pin!(scheduler.turn("noisy", TURN_BYTES));
+        assert!(is_pending(waiting.as_mut()).await);
+        assert!(scheduler.turn("noisy", TURN_BYTES - 1).await.is_none(), "short work waits for nothing");
+        let slice = TimeSlice::default();
+        let mut guest = pin!(scheduler.run("quiet", soon(), &slice, pin!(std::future::ready(()))));
+        assert!(is_pending(guest.as_mut()).await);
+        drop(held);
+        let next = waiting.await;
+        let mut third = pin!(scheduler.turn("noisy", TURN_BYTES));
+        assert!(is_pending(third.as_mut()).await);
+        drop(next);
+        assert!(is_pending(third.as_mut()).await, "the other organization comes first");
+        guest.await;
+        assert!(third.await.is_some());
     }
 
     #[tokio::test]

@@ -22,9 +22,11 @@ use wasmtime::{
 };
 
 use crate::bulk_memory::{self, slice_bulk_memory};
+use crate::compiled_functions::CompiledFunctions;
 use crate::cpu_scheduler::{CpuScheduler, EpochTicks, processors};
 use crate::load_error::{LoadError, one_line};
 use crate::state::CallState;
+use crate::trusted;
 
 /// Time between two epoch ticks, and so the longest time that a guest runs before it yields to the runtime.
 ///
@@ -130,6 +132,8 @@ pub(crate) struct Shared {
     pub(crate) ticks: EpochTicks,
     /// Limits `describe` without a definition to the instances reserved for it.
     pub(crate) describe_slots: Semaphore,
+    /// Limits calls that scripts make to the instances beyond those of the queue's slots.
+    pub(crate) inner_slots: Semaphore,
     pagemap_scan: bool,
     _ticker: Ticker,
 }
@@ -152,6 +156,10 @@ impl Sandbox {
                 ticks,
                 scheduler: CpuScheduler::new(processors()),
                 describe_slots: Semaphore::new(CONCURRENT_DESCRIBES as usize),
+                // A call that waits for one holds none, so one is enough to go on.
+                inner_slots: Semaphore::new(
+                    (instances_of_calls(settings) - settings.instances).max(1) as usize
+                ),
                 pagemap_scan,
                 linker,
                 engine,
@@ -200,27 +208,77 @@ impl Sandbox {
     }
 }
 
-/// Compiles a component to native code. Run it in a separate process with resource limits: nothing else stops a
-/// compiler bomb.
-pub fn precompile(component: &[u8]) -> Result<Vec<u8>, LoadError> {
-    let engine = Engine::new(&compiler_settings())?;
+/// Compiles a component to native code, of functions that were compiled before where some are given. Run it in a separate process with
+/// resource limits: nothing else stops a compiler bomb.
+pub fn precompile(
+    component: &[u8],
+    functions: Option<&Arc<CompiledFunctions>>,
+) -> Result<Vec<u8>, LoadError> {
+    compile(component, functions, Processors::This)
+}
+
+/// Compiles a component for all [`Processors::Usual`], to be loaded on other machines. The compiler has no limits.
+pub fn precompile_portable(component: &[u8]) -> Result<Vec<u8>, LoadError> {
+    compile(component, None, Processors::Usual)
+}
+
+/// The [fingerprint](Sandbox::fingerprint) of [portable code](precompile_portable).
+pub fn portable_fingerprint() -> Result<String, LoadError> {
+    let mut settings = compiler_settings();
+    Processors::Usual.set(&mut settings)?;
+    Ok(fingerprint(&Engine::new(&settings)?))
+}
+
+/// The processors that can run compiled code.
+#[derive(Clone, Copy)]
+enum Processors {
+    /// Those with all features of this one.
+    This,
+    /// Those of servers since 2009: `x86-64-v2`, and each ARM with 64 bits.
+    Usual,
+}
+
+impl Processors {
+    fn set(self, settings: &mut Config) -> wasmtime::Result<()> {
+        if let Self::Usual = self {
+            // Without a target the features of this processor are used.
+            settings.target(&format!("{}-unknown-linux-gnu", std::env::consts::ARCH))?;
+            if cfg!(target_arch = "x86_64") {
+                trusted::allow_x86_64_v2(settings);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn compile(
+    component: &[u8],
+    functions: Option<&Arc<CompiledFunctions>>,
+    processors: Processors,
+) -> Result<Vec<u8>, LoadError> {
     crate::imports::refuse_core_module(component)?;
+    crate::imports::refuse_imports(component)?;
+    let engine = |mut settings: Config| {
+        if let Some(functions) = functions {
+            settings.enable_incremental_compilation(Arc::clone(functions) as _)?;
+        }
+        processors.set(&mut settings)?;
+        Engine::new(&settings)
+    };
     let sliced = match slice_bulk_memory(component) {
         Ok(sliced) => sliced,
         // The compiler says better what is wrong with the file.
         Err(error) => {
-            return engine.precompile_component(component).map_err(LoadError::from).and(Err(error));
+            let compiled = engine(compiler_settings())?.precompile_component(component);
+            return compiled.map_err(LoadError::from).and(Err(error));
         }
     };
-    let error = match engine.precompile_component(&sliced) {
+    let error = match engine(compiler_settings())?.precompile_component(&sliced) {
         Ok(compiled) => return Ok(compiled),
         Err(error) => error,
     };
-    if let Some(refusal) = crate::imports::wasi_0_3_refusal(component) {
-        return Err(refusal);
-    }
     match one_line(&error).contains(NEEDS_CONCURRENCY) {
-        true => Ok(Engine::new(&concurrent_settings())?.precompile_component(&sliced)?),
+        true => Ok(engine(concurrent_settings())?.precompile_component(&sliced)?),
         false => Err(error.into()),
     }
 }
@@ -275,10 +333,13 @@ fn operator_cost() -> OperatorCost {
     cost
 }
 
+/// The instances of all slots, and as many for calls that scripts make: a script and a tool that it calls hold one each.
+fn instances_of_calls(settings: &SandboxSettings) -> u32 {
+    settings.instances.saturating_mul(2).min(settings.instances.max(MOST_INSTANCES))
+}
+
 fn pool(settings: &SandboxSettings, pagemap_scan: bool) -> PoolingAllocationConfig {
-    // A script and the tool that it calls hold an instance each, in one slot.
-    let calls = settings.instances.saturating_mul(2).min(settings.instances.max(MOST_INSTANCES));
-    let instances = calls.saturating_add(CONCURRENT_DESCRIBES);
+    let instances = instances_of_calls(settings).saturating_add(CONCURRENT_DESCRIBES);
     // Each of the concurrent components can have its maximum, so no call can exhaust the pool for others.
     let (modules, memories, tables) =
         (count(Limits::CEILING.instances), count(Limits::CEILING.memories), count(Limits::CEILING.tables));

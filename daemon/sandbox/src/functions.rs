@@ -7,6 +7,8 @@
 mod arguments;
 mod describe;
 mod docs;
+mod program;
+mod proxy;
 mod result;
 mod schema;
 mod shape;
@@ -24,7 +26,7 @@ use wasmtime::{Engine, Store};
 
 use crate::contract::{Failure, Outcome};
 use crate::load_error::LoadError;
-use crate::state::CallState;
+use crate::state::{CallState, ProgramInput};
 use arguments::{Mismatch, to_parameters};
 use result::to_json;
 use shape::{Shape, ShapeReader};
@@ -34,6 +36,9 @@ pub(crate) use result::JsonTooLarge;
 
 /// Prefix of our own interfaces. A component that exports one is made for the plugin contract, perhaps another version of it.
 const CONTRACT: &str = "toolgate:plugin/";
+
+/// Parameters of the function `init` of `componentize-py` and of `componentize-qjs`.
+const INITIALIZERS: [&[&str]; 2] = [&["app-name", "symbols", "stub-wasi"], &["script", "shim", "disable-gc"]];
 
 /// Most exported functions, as many as the tools of a plugin.
 const FUNCTIONS: usize = 1_000;
@@ -66,6 +71,18 @@ struct Function {
     result: Option<Shape>,
     /// Parts of its types.
     parts: usize,
+    kind: FunctionKind,
+}
+
+/// How a function is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FunctionKind {
+    /// With the values that it names.
+    Plain,
+    /// It is `run` of `wasi:cli/run`: with the arguments and the input of a program.
+    Program,
+    /// It is `handle` of `wasi:http/incoming-handler`: with a request.
+    Handler,
 }
 
 /// An exported function.
@@ -118,7 +135,7 @@ impl Functions {
         if !self.by_name.is_empty() {
             return Ok(());
         }
-        let hint = "export the interface `tools` of `toolgate:plugin@0.1.0`, which the SDK's `plugin!` does, or a function of plain values";
+        let hint = "export the interface `tools` of `toolgate:plugin@0.1.0`, which each SDK does, or a function of plain values";
         let message = match self.left_out.first() {
             None => "the component exports neither the plugin contract nor a function".to_owned(),
             Some(LeftOut { name, why }) => format!(
@@ -126,6 +143,13 @@ impl Functions {
             ),
         };
         Err(LoadError::new(message, hint))
+    }
+
+    /// The input of a program, which is in the arguments of its call; empty for another function.
+    pub(crate) fn program_input(&self, name: &str, arguments: &Value) -> ProgramInput {
+        let is_program =
+            self.by_name.get(name).is_some_and(|function| function.kind == FunctionKind::Program);
+        if is_program { program::input(name, arguments) } else { ProgramInput::default() }
     }
 
     /// Calls a function by its name in WIT.
@@ -138,6 +162,15 @@ impl Functions {
         result_bytes: usize,
     ) -> wasmtime::Result<Result<Outcome, Failure>> {
         let function = self.by_name.get(name).ok_or_else(|| wasmtime::format_err!("no function `{name}`"))?;
+        match function.kind {
+            FunctionKind::Plain => {}
+            FunctionKind::Program => {
+                return program::run(instance, store, function.index, result_bytes).await;
+            }
+            FunctionKind::Handler => {
+                return proxy::request(instance, store, function.index, arguments, result_bytes).await;
+            }
+        }
         let parameters = match to_parameters(&function.parameters, arguments) {
             Ok(parameters) => parameters,
             Err(mismatch) => return Ok(Err(wrong_arguments(mismatch))),
@@ -164,6 +197,15 @@ impl Function {
         if name.starts_with('[') {
             return Err("it belongs to a resource".to_owned());
         }
+        if interface.as_deref().is_some_and(program::is_run) {
+            return Ok(program::function(export));
+        }
+        if interface.as_deref().is_some_and(proxy::is_handler) {
+            return Ok(proxy::function(export));
+        }
+        if is_initializer(export) {
+            return Err("the tool that made the component has called it".to_owned());
+        }
         if export.path().len() > NAME_BYTES {
             return Err(format!("its name is longer than {NAME_BYTES} bytes"));
         }
@@ -174,9 +216,16 @@ impl Function {
         let parameters = kind.params().map(|(name, kind)| Ok((name.into(), reader.read(&kind)?)));
         let parameters = parameters.collect::<Result<_, String>>()?;
         let result = kind.results().next().map(|kind| reader.read(&kind)).transpose()?;
-        let (interface, name) = (interface.clone(), name.clone());
-        Ok(Self { index: *index, interface, name, parameters, result, parts: reader.parts() })
+        let (interface, name, parts) = (interface.clone(), name.clone(), reader.parts());
+        Ok(Self { index: *index, interface, name, parameters, result, parts, kind: FunctionKind::Plain })
     }
+}
+
+/// Whether this is the function by which `componentize-py` or `componentize-qjs` has made the state of its runtime. Both leave it in the
+/// component.
+fn is_initializer(export: &Export) -> bool {
+    let has = |name: &str| export.kind.params().any(|(parameter, _)| parameter == name);
+    export.path() == "init" && INITIALIZERS.iter().any(|names| names.iter().all(|name| has(name)))
 }
 
 /// The exported functions, at the root and in interfaces. `None` for a component of the plugin contract.

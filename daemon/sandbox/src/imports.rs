@@ -17,6 +17,7 @@ use wasmtime_wasi::{WasiView, cli::WasiCli, clocks::WasiClocks, random::WasiRand
 
 use crate::contract;
 use crate::load_error::LoadError;
+use crate::proposals::{self, is_served_draft};
 use crate::state::CallState;
 
 /// The host's treatment of an interface.
@@ -64,19 +65,9 @@ impl GrantKind {
     pub(crate) fn is_declared_unused(self, asked: &Capabilities) -> bool {
         asked.unused.iter().any(|unused| unused.as_str() == self.name())
     }
-
-    /// An example of its request, in the form of the SDK.
-    pub(crate) fn example(self) -> &'static str {
-        match self {
-            Self::Filesystem => "filesystem = workspace",
-            Self::Network => r#"network = ["GET https://api.example.com/v1/"]"#,
-            Self::Calls => "calls = true",
-            Self::Messages => "messages = true",
-        }
-    }
 }
 
-/// Packages, their interfaces and the class of these. The version is checked separately.
+/// Packages, their interfaces and the class of these. The version is checked separately: `served_version`.
 const TABLE: &[(&str, &[&str], ImportClass)] = &[
     ("toolgate:plugin", &["types", "context", "config", "log", "progress"], ImportClass::Always),
     ("toolgate:plugin", &["calls"], ImportClass::Granted(GrantKind::Calls)),
@@ -89,6 +80,8 @@ const TABLE: &[(&str, &[&str], ImportClass)] = &[
     ("wasi:random", &["random", "insecure", "insecure-seed"], ImportClass::Always),
     ("wasi:filesystem", &["types", "preopens"], ImportClass::Granted(GrantKind::Filesystem)),
     ("wasi:http", &["types", "outgoing-handler"], ImportClass::Granted(GrantKind::Network)),
+    ("wasi:config", &["store"], ImportClass::Always),
+    ("wasi:logging", &["logging"], ImportClass::Always),
     ("wasi:sockets", &["instance-network", "ip-name-lookup", "network"], ImportClass::Denied),
     ("wasi:sockets", &["tcp", "tcp-create-socket", "udp", "udp-create-socket"], ImportClass::Denied),
 ];
@@ -122,15 +115,12 @@ fn is_wasi_0_3(interface: &str, version: &str) -> bool {
     interface.starts_with("wasi:") && version.starts_with("0.3.")
 }
 
-/// The error of a component for WASI 0.3. Its types need what this engine does not compile, and the compiler would not name the
-/// cause.
-pub(crate) fn wasi_0_3_refusal(component: &[u8]) -> Option<LoadError> {
-    let imports = import_names(component).unwrap_or_default().into_iter();
-    let mut wrong = imports.filter(|import| {
-        let (interface, version) = import.split_once('@').unwrap_or((*import, ""));
-        is_wasi_0_3(interface, version)
-    });
-    classify(wrong.next()?).err()
+/// Refuses a component by the names of its imports, before anything is compiled: a compiler would not name the cause, and takes
+/// long to come to it.
+pub(crate) fn refuse_imports(component: &[u8]) -> Result<(), LoadError> {
+    // The compiler says better what is wrong with a file that cannot be read.
+    let imports = import_names(component).unwrap_or_default();
+    imports.into_iter().try_for_each(|import| classify(import).map(drop))
 }
 
 /// The names of the imports of a component.
@@ -153,6 +143,9 @@ fn import_names(component: &[u8]) -> Result<Vec<&str>, LoadError> {
 
 /// All `0.1.x` versions of the contract are compatible, and so are all `0.2.x` versions of WASI.
 fn served_version(interface: &str, version: &str) -> bool {
+    if is_served_draft(interface, version) {
+        return true;
+    }
     let series = if interface.starts_with("toolgate:") { "0.1." } else { "0.2." };
     version
         .strip_prefix(series)
@@ -189,6 +182,7 @@ pub(crate) fn link(engine: &Engine) -> wasmtime::Result<Linker<CallState>> {
     crate::files::add_to_linker(&mut linker, CallState::files)?;
     wasmtime_wasi_http::p2::add_only_http_to_linker_async(&mut linker)?;
     link_sockets(&mut linker)?;
+    proposals::add_to_linker(&mut linker)?;
     Ok(linker)
 }
 
@@ -251,6 +245,21 @@ mod tests {
         for import in
             ["wasi:io/streams@0.3.0", "toolgate:plugin/log@0.2.0", "wasi:io/streams", "wasi:io/streams@0.2."]
         {
+            assert!(classify(import).is_err(), "{import}");
+        }
+    }
+
+    #[test]
+    fn t10_drafts_of_proposals_are_served_by_their_names() {
+        for import in
+            ["wasi:config/store@0.2.0-draft", "wasi:config/store@0.2.0-rc.1", "wasi:config/store@0.2.1"]
+        {
+            assert_eq!(classify(import).unwrap(), ImportClass::Always, "{import}");
+        }
+        for import in ["wasi:logging/logging", "wasi:logging/logging@0.1.0-draft"] {
+            assert_eq!(classify(import).unwrap(), ImportClass::Always, "{import}");
+        }
+        for import in ["wasi:config/store", "wasi:config/store@0.1.0", "wasi:io/streams@0.2.0-rc.1"] {
             assert!(classify(import).is_err(), "{import}");
         }
     }

@@ -25,11 +25,14 @@ mod component;
 mod functions;
 mod engine;
 mod imports;
+mod compiled_functions;
 mod bulk_memory;
 mod load_error;
+mod trusted;
 
 // The call's data, and what the host does for its guest.
 mod contract;
+mod proposals;
 mod state;
 mod context;
 mod services;
@@ -52,6 +55,7 @@ pub mod effect;
 #[cfg(feature = "testing")]
 mod testing;
 
+pub use compiled_functions::{CompiledFunctions, without_data};
 pub use component::Component;
 pub use context::{CallClock, CallContext, CallIdentity, Remainder};
 pub use cpu_scheduler::processors;
@@ -62,7 +66,8 @@ pub use egress::{
     TraceContext, Upstreams, is_certificate,
 };
 pub use engine::{
-    PagemapScan, PoolUse, Sandbox, SandboxError, SandboxSettings, WASMTIME_VERSION, precompile,
+    PagemapScan, PoolUse, Sandbox, SandboxError, SandboxSettings, WASMTIME_VERSION, portable_fingerprint,
+    precompile, precompile_portable,
 };
 pub use functions::FunctionsDescription;
 pub use load_error::LoadError;

@@ -91,6 +91,11 @@ impl Sandbox {
         let (reach, digest) = (call.access(), call.digest().as_str());
         let limits = &context.left.narrow(call.limits());
         let state = CallState::new(context, limits, reach, digest, definition, self.inner.ticks.clone());
+        let name = tool.original_name.as_deref().unwrap_or(tool.name.as_str());
+        let state = match call.component().functions() {
+            Some(functions) => state.with_environment(functions.program_input(name, arguments.value())),
+            None => state,
+        };
         let stop = StopConditions { deadline, stop };
         // Over `output_bytes`, a result goes into the workspace (R10).
         let result_bytes = limits.output_bytes.saturating_mul(RESULT_MULTIPLE).max(limits.host_call_bytes);
@@ -102,11 +107,22 @@ impl Sandbox {
                 tools.call_call(store, tool.name.as_str(), arguments.raw()).await
             }
             Instance::Functions(instance, functions) => {
-                let name = tool.original_name.as_deref().unwrap_or(tool.name.as_str());
                 functions.call(instance, store, name, arguments.value(), result_bytes).await
             }
         })
         .await
+    }
+
+    /// Instantiates a component under these limits, without capabilities, as each call does, and calls nothing.
+    pub async fn start(&self, component: &Component, limits: &Limits) -> Result<(), CallError> {
+        let _permit = self.reserved_instance().await;
+        let context = describe_context();
+        let stop = StopConditions { deadline: context.deadline, stop: pin!(future::pending()) };
+        let state = CallState::new(context, limits, &Arc::default(), "", None, self.inner.ticks.clone());
+        let store = new_store(component.engine(), state, limits, saturating_usize(limits.host_call_bytes));
+        let nothing =
+            async |_: &Instance<'_>, _: &mut Store<CallState>| Ok(Ok(Outcome::Output(String::new())));
+        self.enter(component, limits, stop, store, nothing).await.outcome.map(drop)
     }
 
     /// Waits for an instance that is not of the queue's: for a call that the daemon makes itself, with the admission of any
@@ -114,6 +130,12 @@ impl Sandbox {
     pub async fn reserved_instance(&self) -> Option<SemaphorePermit<'_>> {
         // The semaphore is never closed.
         self.inner.describe_slots.acquire().await.ok()
+    }
+
+    /// Waits for an instance for a call that a script makes. Hold it while the call runs.
+    pub async fn inner_instance(&self) -> Option<SemaphorePermit<'_>> {
+        // The semaphore is never closed.
+        self.inner.inner_slots.acquire().await.ok()
     }
 
     /// Calls `describe` of a component: without capabilities, with fixed limits and a stopped clock.

@@ -25,8 +25,9 @@ pub trait OtherTools: Send + Sync {
     fn list(&self) -> (String, usize);
     /// Returns the description of one tool with its typed signature.
     fn describe(&self, tool: &str) -> Result<String, CallError>;
-    /// Calls a tool. `fuel` is what the guest has left.
-    fn call(&self, tool: String, arguments: String, fuel: u64) -> Answer<'_, InnerCall>;
+    /// Calls tools at the same time, each with its arguments. Returns the ended calls in the same order. `fuel` is what the guest has
+    /// left.
+    fn call_all(&self, calls: Vec<(String, String)>, fuel: u64) -> Answer<'_, Vec<InnerCall>>;
 }
 
 /// An inner call that has ended.

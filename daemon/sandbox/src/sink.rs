@@ -31,6 +31,15 @@ struct LogState {
     limit_bytes: usize,
     dropped: u64,
     partial: [Vec<u8>; 2],
+    /// The standard output of a program, which is its result and no part of the log.
+    output: Option<ProgramOutput>,
+}
+
+#[derive(Debug)]
+struct ProgramOutput {
+    bytes: Vec<u8>,
+    limit_bytes: usize,
+    is_too_large: bool,
 }
 
 impl LogBuffer {
@@ -47,6 +56,35 @@ impl LogBuffer {
         fields: Vec<(String, String)>,
     ) -> bool {
         self.with_state(|state| state.push(LogLine { level, event, message, fields }))
+    }
+
+    /// Keeps standard output, up to this limit, in the place of logging it.
+    pub(crate) fn keep_output(&self, limit_bytes: usize) {
+        let kept = ProgramOutput { bytes: Vec::new(), limit_bytes, is_too_large: false };
+        self.with_state(|state| state.output = Some(kept));
+    }
+
+    /// The kept standard output; none if it is larger than its limit.
+    pub(crate) fn take_output(&self) -> Option<Vec<u8>> {
+        let output = self.with_state(|state| state.output.take())?;
+        (!output.is_too_large).then_some(output.bytes)
+    }
+
+    /// The last lines of standard error, at most so many bytes.
+    pub(crate) fn last_errors(&self, bytes: usize) -> String {
+        self.with_state(|state| {
+            state.end_line(PrintStream::Stderr);
+            let mut left = bytes;
+            let errors = state.lines.iter().rev().filter(|line| line.event == PrintStream::Stderr.event());
+            let mut last: Vec<&str> = errors
+                .map_while(|line| {
+                    left = left.checked_sub(line.message.len() + 1)?;
+                    Some(&*line.message)
+                })
+                .collect();
+            last.reverse();
+            last.join("\n")
+        })
     }
 
     /// Ends the log: unfinished printed lines become lines. Returns the lines, the dropped ones and the bytes.
@@ -79,6 +117,13 @@ impl LogState {
     }
 
     fn print(&mut self, stream: PrintStream, mut bytes: &[u8]) {
+        if let (PrintStream::Stdout, Some(output)) = (stream, &mut self.output) {
+            output.is_too_large |= output.bytes.len() + bytes.len() > output.limit_bytes;
+            if !output.is_too_large {
+                output.bytes.extend_from_slice(bytes);
+            }
+            return;
+        }
         while !bytes.is_empty() {
             let free = PRINTED_LINE_BYTES.saturating_sub(self.partial[stream as usize].len());
             let window = &bytes[..bytes.len().min(free)];
@@ -100,13 +145,13 @@ impl LogState {
         if text.is_empty() {
             return;
         }
-        let (level, event) = match stream {
-            PrintStream::Stdout => (LogLevel::Info, "stdout"),
-            PrintStream::Stderr => (LogLevel::Warn, "stderr"),
+        let level = match stream {
+            PrintStream::Stdout => LogLevel::Info,
+            PrintStream::Stderr => LogLevel::Warn,
         };
         self.push(LogLine {
             level,
-            event: event.into(),
+            event: stream.event().into(),
             message: String::from_utf8_lossy(&text).into_owned(),
             fields: Vec::new(),
         });
@@ -118,6 +163,16 @@ impl LogState {
 pub(crate) enum PrintStream {
     Stdout = 0,
     Stderr = 1,
+}
+
+impl PrintStream {
+    /// The event of its lines.
+    fn event(self) -> &'static str {
+        match self {
+            Self::Stdout => "stdout",
+            Self::Stderr => "stderr",
+        }
+    }
 }
 
 /// Standard output or standard error of a guest.

@@ -1,15 +1,18 @@
 //! The data that one call owns in its store. Dropped with the store.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
 
 use rand_chacha::ChaCha12Rng;
 use rand_core::SeedableRng;
+use serde_json::{Map, Value};
 use toolgate_admission::CallAccess;
 use toolgate_api::grant::FilesystemAccess;
 use toolgate_api::limits::Limits;
 use wasmtime::component::ResourceTable;
 use wasmtime_wasi::filesystem::WasiFilesystemCtxView;
-use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
+use wasmtime_wasi::p2::pipe::MemoryInputPipe;
+use wasmtime_wasi::{WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
 use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpView};
 use wasmtime_wasi_io::IoView;
 
@@ -21,6 +24,13 @@ use crate::files::{FileAccess, FilesView};
 use crate::host_calls::HostCalls;
 use crate::limiter::{CallLimiter, saturating_usize};
 use crate::sink::{LogBuffer, PrintSink, PrintStream};
+
+/// The arguments and the standard input of a program. Empty for a component that is none.
+#[derive(Default)]
+pub(crate) struct ProgramInput {
+    pub args: Vec<String>,
+    pub stdin: String,
+}
 
 /// The data of a store.
 pub(crate) struct CallState {
@@ -34,6 +44,10 @@ pub(crate) struct CallState {
     pub(crate) host_calls: HostCalls,
     /// Maximum of random bytes for one host call.
     random_bytes: u64,
+    /// The environment of a component without the plugin contract; none for other plugins.
+    environment: Option<ProgramInput>,
+    /// Read on first use, since most plugins have none.
+    settings: OnceLock<BTreeMap<String, String>>,
     /// Built on first use, since most calls use neither random numbers nor standard streams.
     wasi: Option<WasiCtx>,
     http: WasiHttpCtx,
@@ -70,6 +84,8 @@ impl CallState {
             egress: context.egress(limits, reach, plugin),
             host_calls,
             random_bytes: limits.random_bytes,
+            environment: None,
+            settings: OnceLock::new(),
             wasi: None,
             http,
             table,
@@ -79,6 +95,25 @@ impl CallState {
         }
     }
 
+    /// Gives the guest its settings as environment variables, and this input to a program.
+    pub(crate) fn with_environment(self, input: ProgramInput) -> Self {
+        Self { environment: Some(input), ..self }
+    }
+
+    /// The settings by their names: those of the grant, or what the organization has set in their place.
+    pub(crate) fn settings(&self) -> &BTreeMap<String, String> {
+        self.settings.get_or_init(|| {
+            let mut settings = self.egress.reach.settings().clone();
+            let own = self.context.settings.as_deref();
+            let own: Option<Map<String, Value>> = own.and_then(|json| serde_json::from_str(json).ok());
+            settings.extend(own.unwrap_or_default().into_iter().map(|(name, value)| match value {
+                Value::String(text) => (name, text),
+                value => (name, value.to_string()),
+            }));
+            settings
+        })
+    }
+
     /// The guest's view of the workspace.
     pub(crate) fn files(&mut self) -> FilesView<'_> {
         let (wasi, table, access) = self.wasi();
@@ -86,14 +121,35 @@ impl CallState {
     }
 
     fn wasi(&mut self) -> (&mut WasiCtx, &mut ResourceTable, &mut FileAccess) {
-        let Self { wasi, table, access, context, log, host_calls, random_bytes, .. } = self;
-        let ctx = wasi.get_or_insert_with(|| build_wasi(context, *random_bytes, log, &host_calls.copy_meter));
+        if self.wasi.is_none() {
+            self.wasi = Some(self.build_wasi());
+        }
+        let Self { wasi, table, access, .. } = self;
+        // It is there: this is the form without a panic.
+        let ctx = wasi.get_or_insert_with(|| WasiCtx::builder().build());
         (ctx, table, access)
+    }
+
+    fn build_wasi(&mut self) -> WasiCtx {
+        let mut builder =
+            wasi_builder(&self.context, self.random_bytes, &self.log, &self.host_calls.copy_meter);
+        if let Some(ProgramInput { args, stdin }) = self.environment.take() {
+            builder.args(&args).stdin(MemoryInputPipe::new(stdin));
+            self.settings().iter().for_each(|(name, value)| {
+                builder.env(name, value);
+            });
+        }
+        builder.build()
     }
 }
 
-/// Builds a WASI context with clocks, random numbers and output streams, and without any capability.
-fn build_wasi(context: &CallContext, random_bytes: u64, log: &LogBuffer, meter: &CopyMeter) -> WasiCtx {
+/// A WASI context with clocks, random numbers and output streams, and without any capability.
+fn wasi_builder(
+    context: &CallContext,
+    random_bytes: u64,
+    log: &LogBuffer,
+    meter: &CopyMeter,
+) -> WasiCtxBuilder {
     let mut seed = context.seed;
     let secure = MeteredRng::new(ChaCha12Rng::from_seed(seed), meter);
     // A separate generator, so that its output reveals nothing about the other's.
@@ -114,7 +170,7 @@ fn build_wasi(context: &CallContext, random_bytes: u64, log: &LogBuffer, meter: 
         .allow_tcp(false)
         .allow_udp(false)
         .allow_ip_name_lookup(false);
-    builder.build()
+    builder
 }
 
 impl WasiView for CallState {

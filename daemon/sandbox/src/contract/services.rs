@@ -20,7 +20,7 @@ struct ScriptEnded;
 
 impl CallState {
     /// Charges text that was written for the guest, since a host call has a flat price.
-    fn charge_text(&self, text: &str) {
+    pub(crate) fn charge_text(&self, text: &str) {
         self.host_calls.copy_meter.add_fuel((text.len() as u64).saturating_mul(TEXT_BYTE_FUEL));
     }
 }
@@ -42,10 +42,24 @@ impl calls::Host for CallState {
     }
 
     async fn call(&mut self, tool: String, arguments: String) -> wasmtime::Result<Result<String, Failure>> {
-        let Some(tools) = self.context.services.tools.clone() else { return Ok(Err(not_lent("calls"))) };
-        let InnerCall { result, fuel } = tools.call(tool, arguments, self.host_calls.fuel_at_entry).await;
-        self.host_calls.copy_meter.add_fuel(fuel);
-        Ok(result.ok_or(ScriptEnded)?.map_err(to_failure))
+        let ended = self.call_all(vec![(tool, arguments)]).await?;
+        Ok(ended.into_iter().next().ok_or(ScriptEnded)?)
+    }
+
+    async fn call_all(
+        &mut self,
+        calls: Vec<(String, String)>,
+    ) -> wasmtime::Result<Vec<Result<String, Failure>>> {
+        let Some(tools) = self.context.services.tools.clone() else {
+            return Ok(calls.iter().map(|_| Err(not_lent("calls"))).collect());
+        };
+        let ended = tools.call_all(calls, self.host_calls.fuel_at_entry).await;
+        self.host_calls.copy_meter.add_fuel(ended.iter().map(|call| call.fuel).sum());
+        let results = ended.into_iter().map(|InnerCall { result, .. }| match result {
+            Some(result) => Ok(result.map_err(to_failure)),
+            None => Err(ScriptEnded.into()),
+        });
+        results.collect()
     }
 }
 

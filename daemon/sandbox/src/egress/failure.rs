@@ -34,6 +34,13 @@ impl Failure {
                 | Reason::ExpiredContext { .. }
                 | Reason::NotValidYet
                 | Reason::NotValidYetContext { .. } => "its certificate is not valid at this time",
+                Reason::InvalidPurpose | Reason::InvalidPurposeContext { .. } => {
+                    "its certificate is not for a server"
+                }
+                // It has no variant of its own.
+                Reason::Other(other) if other.to_string().contains("CaUsedAsEndEntity") => {
+                    "its certificate is that of an authority; a server needs one that the authority issued to it"
+                }
                 _ => reason(&Error::TlsCertificateError),
             },
             Some(rustls::Error::NoCertificatesPresented) => reason(&Error::TlsCertificateError),

@@ -111,6 +111,18 @@ impl EgressRecord {
         }
         state.last_error = Some(error);
         let effect = Effect { kind: "network_denied", detail };
+        // A request that began and was denied for its address is one exchange.
+        let begun = state.entries.iter_mut().rev().find_map(|entry| match entry {
+            Entry::Request(Request { status: None, failure: None, exchange: Some(exchange), .. }) => {
+                Some(exchange)
+            }
+            _ => None,
+        });
+        if let Some(begun) = begun.filter(|begun| begun.failed.is_none() && begun.request == destination) {
+            begun.failed = Some(denied.message.clone());
+            state.push(Entry::Effect(effect, None));
+            return;
+        }
         let exchange = state.can_trace().then(|| Box::new(Exchange::denial(destination, denied)));
         state.push(Entry::Effect(effect, exchange));
     }
@@ -285,9 +297,9 @@ impl RequestHandle {
         });
     }
 
-    pub(super) fn record_failure(&self, why: &'static str) {
+    pub(super) fn record_failure(&self, error: &Error, why: &'static str) {
         self.update(|request| request.failure = Some(why));
-        self.record.set_error(unavailable_error(why, &self.target.host().to_string()));
+        self.record.set_error(unavailable_error(error, why, &self.target.host().to_string()));
     }
 
     /// Records that no connection slot became free: a fault of the daemon, not of the upstream.
@@ -309,7 +321,7 @@ impl Entry {
         let Request { target, credential, status, sent, received, failure, exchange } = request;
         exchanges.extend(exchange.map(|exchange| Exchange {
             status,
-            failed: failure.map(str::to_owned),
+            failed: failure.map(str::to_owned).or(exchange.failed),
             ..*exchange
         }));
         let answer = match (status, failure) {
@@ -324,13 +336,17 @@ impl Entry {
     }
 }
 
-fn unavailable_error(why: &str, host: &str) -> CallError {
+fn unavailable_error(error: &Error, why: &str, host: &str) -> CallError {
+    let is_lasting = matches!(error, Error::TlsCertificateError);
     CallError::new(
         ErrorType::ApiUnavailable,
         format!("the tool could not use `{}`: {why}", escape_for_display(host, 253)),
-        "call again later; if it stays, tell the operator",
+        match is_lasting {
+            true => "tell the operator: the same call fails until the certificate is mended, or the grant trusts its authority",
+            false => "call again later; if it stays, tell the operator",
+        },
     )
-    .retryable(true)
+    .retryable(!is_lasting)
 }
 
 fn overload_error(why: &str) -> CallError {
@@ -354,18 +370,38 @@ mod tests {
 
     /// Sends a request to `https://a.example/x` that gets this response.
     fn response(record: &EgressRecord, status: u16, location: Option<&str>) {
+        record.begin_request(&make_permitted(), Some("c")).record_status(status, location);
+    }
+
+    fn make_permitted() -> Permitted {
         let rules = r#"{"network":[{"host":"a.example"}]}"#;
         let granted = Grant::parse(rules).expect("a grant");
         let asked = Capabilities { network: granted.network.clone(), ..Capabilities::default() };
         let target = Target::parse("https", "a.example", "/x?secret=1", "GET").expect("a target");
-        let permitted = CallAccess::new(Arc::new(asked), Arc::new(granted)).permit(target).expect("granted");
-        record.begin_request(&permitted, Some("c")).record_status(status, location);
+        CallAccess::new(Arc::new(asked), Arc::new(granted)).permit(target).expect("granted")
     }
 
     fn denial(record: &EgressRecord, url: &str) -> String {
         let denied = NetworkDenial { message: "denied".to_owned(), ..NetworkDenial::no_network() };
         record.record_denial(&format!("GET {url}"), &denied);
         record.last_error().expect("an error").message
+    }
+
+    #[test]
+    fn a_request_that_is_denied_for_its_address_is_one_exchange() {
+        let record = EgressRecord::new(&Limits::DEFAULT, true);
+        response(&record, 200, None);
+        let permitted = make_permitted();
+        record.begin_request(&permitted, Some("c"));
+        let destination = permitted.target().to_string();
+        for _ in 0..2 {
+            record.record_denial(&destination, &NetworkDenial::no_network());
+        }
+        let (effects, exchanges) = record.take();
+        let shown =
+            exchanges.iter().map(|exchange| (exchange.credential.is_some(), exchange.failed.is_some()));
+        assert_eq!(shown.collect::<Vec<_>>(), [(true, false), (true, true), (false, true)], "{exchanges:?}");
+        assert_eq!(effects.len(), 4, "{effects:?}");
     }
 
     #[test]

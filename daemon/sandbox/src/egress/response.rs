@@ -200,7 +200,7 @@ impl ResponseBody {
     fn fail(&mut self, error: &Error) {
         self.state = BodyState::Done;
         (self.context.connection, self.context.scanner) = (None, None);
-        self.context.handle.record_failure(reason(error));
+        self.context.handle.record_failure(error, reason(error));
     }
 }
 

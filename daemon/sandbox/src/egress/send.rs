@@ -112,11 +112,11 @@ impl Sender {
         let handle = self.record.begin_request(&permitted, credential);
         let sent = self.exchange(permitted, request, options, credentials, &handle).await;
         sent.map_err(|Failure { error, reason }| {
-            match error {
+            match &error {
                 // Recorded when it was denied.
                 Error::HttpRequestDenied => {}
                 Error::ConnectionLimitReached => handle.record_no_slot(reason),
-                _ => handle.record_failure(reason),
+                _ => handle.record_failure(&error, reason),
             }
             error
         })

@@ -11,7 +11,7 @@ use super::docs::Docs;
 use super::schema::{Direction, arguments_schema, schema};
 use super::shape::Shape;
 use super::signature::signature;
-use super::{Function, Functions, display_name, path};
+use super::{Function, FunctionKind, Functions, display_name, path};
 
 /// Longest description, usage and purpose, in characters.
 const DESCRIPTION_CHARS: usize = 4_096;
@@ -24,6 +24,13 @@ const SCHEMA_BYTES: usize = 64 * 1024;
 /// Largest description of all functions as JSON text, in bytes. A plugin's may have 4 MiB.
 const DESCRIPTION_BYTES: usize = 3 * 1024 * 1024;
 
+/// The description of a program.
+const PROGRAM: &str =
+    "Runs the program with the arguments `args` and the standard input `stdin`. Returns its standard output.";
+
+/// The description of a handler.
+const HANDLER: &str = "Sends an HTTP request to the component, and returns its response. `headers` are pairs of a name and a value.";
+
 /// Version of a component whose interfaces have none.
 const NO_VERSION: &str = "0.0.0";
 
@@ -34,12 +41,19 @@ pub struct FunctionsDescription {
     /// Tools whose descriptions are made from their signatures.
     made: BTreeSet<String>,
     left_out: Vec<LeftOut>,
+    asks_for_settings: bool,
 }
 
 impl FunctionsDescription {
+    pub(crate) fn asking_for_settings(self, asks_for_settings: bool) -> Self {
+        Self { asks_for_settings, ..self }
+    }
+
     /// Adds to a parsed description what its text does not say.
     pub fn complete(self, descriptor: &mut Descriptor) {
         descriptor.left_out = self.left_out;
+        descriptor.has_granted_settings = true;
+        descriptor.asks_for_settings = self.asks_for_settings;
         for tool in &mut descriptor.tools {
             if self.made.contains(tool.name.as_str()) {
                 tool.description_source = DescriptionSource::Signature;
@@ -88,7 +102,7 @@ impl Functions {
         if let Some(purpose) = docs.of_package() {
             description["purpose"] = json!(cut(&purpose, PURPOSE_CHARS));
         }
-        FunctionsDescription { json: description.to_string(), made, left_out }
+        FunctionsDescription { json: description.to_string(), made, left_out, asks_for_settings: false }
     }
 }
 
@@ -105,7 +119,13 @@ fn describe_function(
     let of = interface.map(|interface| format!(" of `{interface}`")).unwrap_or_default();
     let (source, text) = match docs.of_function(interface, name) {
         Some(text) => (DescriptionSource::Plugin, text),
-        None => (DescriptionSource::Signature, format!("Calls the function `{name}`{of}.")),
+        None => match function.kind {
+            FunctionKind::Program => (DescriptionSource::Signature, PROGRAM.to_owned()),
+            FunctionKind::Handler => (DescriptionSource::Signature, HANDLER.to_owned()),
+            FunctionKind::Plain => {
+                (DescriptionSource::Signature, format!("Calls the function `{name}`{of}."))
+            }
+        },
     };
     let mut tool = Map::from_iter([
         ("name".to_owned(), json!(derive_tool_name(namespace, name))),

@@ -28,7 +28,7 @@ fn component(wit: &str) -> Vec<u8> {
 fn load(file: &[u8]) -> Result<crate::component::Component, LoadError> {
     let sandbox =
         Sandbox::new(&SandboxSettings { instances: 1, ..SandboxSettings::default() }).expect("a sandbox");
-    sandbox.load(&precompile(file)?)
+    sandbox.load(&precompile(file, None)?)
 }
 
 fn describe_file(file: &[u8]) -> Descriptor {
