@@ -15,7 +15,9 @@ mod plugins;
 mod plugin_sources;
 mod policy_diff;
 mod publisher_keys;
+mod recent;
 mod refused_openings;
+mod refused_requests;
 mod sessions;
 mod sign_in;
 mod tokens;
@@ -54,7 +56,8 @@ struct Inner {
     /// Held while a document is written and put in force, so that both happen in the same order.
     documents: Mutex<()>,
     calls_of_all: catalogue::CallsOfAll,
-    refused_openings: refused_openings::RefusedOpenings,
+    refused_openings: recent::RecentRefusals<refused_openings::OpeningKind>,
+    refused_requests: recent::RecentRefusals<refused_requests::RequestKind>,
 }
 
 /// The caller of an act, and the front end that took it.
@@ -116,6 +119,7 @@ impl Admin {
             documents: Mutex::default(),
             calls_of_all: Default::default(),
             refused_openings: Default::default(),
+            refused_requests: Default::default(),
         }))
     }
 

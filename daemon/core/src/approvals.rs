@@ -18,7 +18,7 @@ use toolgate_api::name::ToolId;
 use toolgate_macros::boxed;
 use toolgate_sandbox::Component;
 use toolgate_state::identifier;
-use toolgate_state::store::{ApprovalRow, Store, StoreError};
+use toolgate_state::store::{ApprovalRow, Store, StoreError, TokenLabels};
 
 use crate::sessions::Session;
 
@@ -232,7 +232,26 @@ pub fn shown_state(row: &ApprovalRow, now_ms: u64) -> ApprovalState {
 }
 
 /// The approval as approvers and webhooks are shown it.
-pub fn view(row: ApprovalRow, now_ms: u64) -> Result<ApprovalView, CallError> {
+pub async fn view(store: &Store, row: ApprovalRow, now_ms: u64) -> Result<ApprovalView, CallError> {
+    let labels = store.token_labels(&tokens_of(&row).collect()).await?;
+    view_with(&labels, row, now_ms)
+}
+
+/// The approvals of a list.
+pub async fn views(
+    store: &Store,
+    rows: Vec<ApprovalRow>,
+    now_ms: u64,
+) -> Result<Vec<ApprovalView>, CallError> {
+    let labels = store.token_labels(&rows.iter().flat_map(tokens_of).collect()).await?;
+    rows.into_iter().map(|row| view_with(&labels, row, now_ms)).collect()
+}
+
+fn tokens_of(row: &ApprovalRow) -> impl Iterator<Item = &str> {
+    [Some(&*row.asked_by), row.decided_by.as_deref()].into_iter().flatten()
+}
+
+fn view_with(labels: &TokenLabels, row: ApprovalRow, now_ms: u64) -> Result<ApprovalView, CallError> {
     let raw = |text: String| {
         RawValue::from_string(text)
             .map_err(|error| CallError::new(ErrorType::Internal, error.to_string(), "tell the operator"))
@@ -252,6 +271,7 @@ pub fn view(row: ApprovalRow, now_ms: u64) -> Result<ApprovalView, CallError> {
         plugin_digest: row.plugin_digest,
         arguments: raw(row.arguments)?,
         rules: raw(row.rules)?,
+        asked_by_label: labels.get(&row.asked_by),
         asked_by: row.asked_by,
         created_at: row.created_ms,
         expires_at: row.expires_ms,
@@ -259,6 +279,7 @@ pub fn view(row: ApprovalRow, now_ms: u64) -> Result<ApprovalView, CallError> {
         constraints: row.constraints.map(raw).transpose()?,
         arguments_instead: row.arguments_instead.map(raw).transpose()?,
         reason: row.reason,
+        decided_by_label: row.decided_by.as_deref().and_then(|id| labels.get(id)),
         decided_by: row.decided_by,
         decided_at: row.decided_ms,
     })

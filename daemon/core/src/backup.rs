@@ -9,11 +9,12 @@
 //! | `components/`, `answers/`, `workspaces/` | plugin files, recorded answers, files of sessions |
 //! | `audit/` | the log up to its last acknowledged record, and the file that tells the first start of the restore |
 //! | `keys/`, `operator.token` | only if asked for |
+//! | `cache/` | compiled code, only if asked for, with the key that seals it |
 //! | `manifest.json` | the last: size and SHA-256 of every entry, sealed with the key of the audit log |
 //!
 //! The store is copied first and the log last, so the log has every act that the store shows. Plugin files are linked before
-//! and after the store is copied, so none that the store names is missing. Compiled code and the audit index are left
-//! out: a start makes them again.
+//! and after the store is copied, so none that the store names is missing. The audit index is left out, and compiled code
+//! usually: a start makes them again.
 
 mod archive;
 mod error;
@@ -27,10 +28,11 @@ use toolgate_audit::{Anchor, Sha256};
 
 pub use error::BackupError;
 pub use restore::{Restored, inspect, restore};
-pub use stage::{Backup, BackupSource, remove_leftovers};
+pub use stage::{Backup, BackupSource, last_taken, remove_leftovers};
 
-/// Version of the archive.
-const FORMAT: u32 = 1;
+/// Version of an archive with compiled code, which programs of the version before do not restore, and of others.
+const FORMAT: u32 = 2;
+const FORMAT_WITHOUT_CACHE: u32 = 1;
 
 const HEADER: &str = "toolgate-backup.json";
 const MANIFEST: &str = "manifest.json";
@@ -42,12 +44,13 @@ const FOLDERS: [&str; 2] = ["answers", "workspaces"];
 const COMPONENTS: &str = "components";
 const AUDIT: &str = "audit";
 const KEYS: &str = "keys";
+const CACHE: &str = "cache";
 
 /// The key of the audit log, whose seal binds archive, log and keys together.
 const AUDIT_KEY: &str = "audit.key";
 
-/// Keys that a start generates again without a loss.
-const REPLACEABLE_KEYS: [&str; 1] = ["cache.key"];
+/// The key of compiled code. A start generates it again without a loss.
+const CACHE_KEY: &str = "cache.key";
 
 /// Purpose of the seal of the manifest.
 const SEAL: &str = "backup manifest";

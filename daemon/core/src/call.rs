@@ -18,6 +18,9 @@ use toolgate_audit::Row;
 use toolgate_sandbox::{Component, Usage};
 use toolgate_state::store::ApprovalRow;
 
+/// Longest text of one result for a model, in bytes. A model's context is small, and the response also has the full JSON.
+pub const MODEL_TEXT_BYTES: usize = 64 * 1024;
+
 /// A call as a request carries it.
 #[derive(Clone, Debug)]
 pub struct RequestedCall {
@@ -69,7 +72,7 @@ impl Deref for CallAnswer {
 }
 
 /// The outcome of a call, or its present state where it has not ended. Its JSON is the form on disk, not one for clients.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct CallOutcome {
     /// The call's id.
     pub id: String,
@@ -86,6 +89,12 @@ pub struct CallOutcome {
     pub state: OutcomeState,
     /// Content blocks beside the output (R11).
     pub content: Vec<ContentBlock>,
+    /// The file of the workspace with the whole of a result that is cut for models.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept_in: Option<Box<str>>,
+    /// Whether it ran with arguments of its approver, which the first content block says.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub ran_otherwise: bool,
     /// Resources that the call used.
     pub usage: Usage,
     /// Time from arrival to outcome, queues included.
@@ -93,7 +102,7 @@ pub struct CallOutcome {
 }
 
 /// Result, error, or what a call waits for.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum OutcomeState {
     /// The tool's result, as raw JSON text.
     Ok(Box<RawValue>),
@@ -112,7 +121,7 @@ pub enum OutcomeState {
 }
 
 /// A result in a file of the workspace.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SpilledResult {
     /// Its path, size, beginning and end: the output that programs get instead.
     pub output: Box<RawValue>,
@@ -135,6 +144,8 @@ impl CallOutcome {
             executed,
             state,
             content: Vec::new(),
+            kept_in: None,
+            ran_otherwise: false,
             usage: Usage::default(),
             duration: Duration::ZERO,
         }
@@ -209,13 +220,24 @@ impl CallOutcome {
         if let Some(arguments) = arguments {
             let text = format!("The approver changed the arguments of this call; it ran with: {arguments}");
             self.content.insert(0, ContentBlock::Text { text });
+            self.ran_otherwise = true;
         }
         self
     }
 
-    /// The outcome of a pending call that ended, with the tool, the plugin and the usage of its first part.
+    /// The content blocks of the tool, and the note that an approver changed its arguments.
+    pub fn split_content(&self) -> (Option<&ContentBlock>, &[ContentBlock]) {
+        match self.content.split_first().filter(|_| self.ran_otherwise) {
+            Some((note, content)) => (Some(note), content),
+            None => (None, &self.content),
+        }
+    }
+
+    /// The outcome of a pending call that ended, with the tool, the plugin, the content and the usage of its first part.
     pub fn end_of(pending: &Self, state: OutcomeState) -> Self {
         Self {
+            content: pending.content.clone(),
+            ran_otherwise: pending.ran_otherwise,
             tool: pending.tool.clone(),
             plugin: pending.plugin.clone(),
             usage: pending.usage,

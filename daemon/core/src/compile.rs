@@ -6,6 +6,7 @@
 //! folder, is verified over the same buffer that is then loaded (no TOCTOU).
 
 mod cache;
+mod packaged;
 mod worker;
 
 use std::path::{Path, PathBuf};
@@ -13,7 +14,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
-use cache::EntryKind;
+use cache::{Artifact, EntryKind};
+use packaged::PackagedCode;
 use tokio::sync::Semaphore;
 use toolgate_admission::Digest;
 use toolgate_api::error::{CallError, ErrorType};
@@ -23,7 +25,13 @@ use toolgate_sandbox::{Component, Sandbox};
 use toolgate_state::keys::KEY_BYTES;
 
 pub use cache::CacheError;
+pub use packaged::{PackagedPlugin, write as write_packaged};
+use worker::Compiled;
 pub use worker::{WorkerLimits, WorkerTask, run as run_worker};
+
+/// Components of this size have a runtime of a scripting language. Compiling one takes 20 s of CPU, and most of its functions are those
+/// of the build before.
+const FUNCTIONS_KEPT_FROM: usize = 8 * 1024 * 1024;
 
 /// The command line of the worker process.
 #[derive(Clone, Debug)]
@@ -43,6 +51,7 @@ pub struct WorkerCommand {
 pub struct Compiler {
     sandbox: Sandbox,
     cache: cache::Cache,
+    packaged: Option<Arc<PackagedCode>>,
     command: Arc<WorkerCommand>,
     permits: Arc<Semaphore>,
     counts: Arc<CacheCounts>,
@@ -66,7 +75,8 @@ impl Compiler {
     ) -> Result<Self, CacheError> {
         let cache = cache::Cache::open(folder, key, sandbox.fingerprint())?;
         let permits = Arc::new(Semaphore::new(command.concurrency.max(1)));
-        Ok(Self { sandbox, cache, command: Arc::new(command), permits, counts: Arc::default() })
+        let packaged = PackagedCode::open().map(Arc::new);
+        Ok(Self { sandbox, cache, packaged, command: Arc::new(command), permits, counts: Arc::default() })
     }
 
     /// Returns the component of a plugin file: from the cache, or compiled and then cached. If it was compiled, returns
@@ -82,11 +92,22 @@ impl Compiler {
         self.counts.misses.fetch_add(1, Ordering::Relaxed);
         let _permit = self.permits.acquire().await.map_err(|_| stopping())?;
         let began = std::time::Instant::now();
-        let artifact = worker::run_task(&self.command, WorkerTask::Code, file).await?;
-        let component = self.load(artifact.clone()).await?;
+        let shared = code_digest(file);
+        let known = match &shared {
+            Some(shared) => Some(self.known_functions(shared.clone()).await),
+            None => None,
+        };
+        let functions = known.as_ref().map(|known| known.as_ref().map_or(&[][..], Artifact::content));
+        let Compiled { code, functions } = worker::compile(&self.command, functions, file).await?;
+        let component = self.load(code.clone()).await?;
         let (cache, digest) = (self.cache.clone(), digest.clone());
-        let stored =
-            tokio::task::spawn_blocking(move || cache.store(EntryKind::Code, &digest, &artifact)).await;
+        let stored = tokio::task::spawn_blocking(move || {
+            if let (Some(shared), Some(functions)) = (shared, functions) {
+                cache.store(EntryKind::Functions, &shared, &functions)?;
+            }
+            cache.store(EntryKind::Code, &digest, &code)
+        });
+        let stored = stored.await;
         if let Ok(Err(error)) = stored {
             // The plugin works; the next start compiles it again.
             tracing::warn!(%error, "compiled code cannot be cached");
@@ -106,7 +127,7 @@ impl Compiler {
             return Ok(());
         }
         let _permit = self.permits.acquire().await.map_err(|_| stopping())?;
-        worker::run_task(&self.command, WorkerTask::Schemas, described.as_bytes()).await?;
+        worker::check_schemas(&self.command, described).await?;
         let (cache, key) = (self.cache.clone(), digest.clone());
         // If the result cannot be cached, the next start checks again.
         let _ = tokio::task::spawn_blocking(move || cache.store(EntryKind::Schemas, &key, &hash)).await;
@@ -127,18 +148,21 @@ impl Compiler {
         }
     }
 
-    /// The component of a plugin file from the cache; `None` if there is none that verifies and loads.
+    /// The component of a plugin file from the cache, or from what came with the program; `None` if there is none that verifies and
+    /// loads.
     pub async fn load_cached(&self, digest: &Digest) -> Option<Component> {
         let (cache, sandbox, digest) = (self.cache.clone(), self.sandbox.clone(), digest.clone());
-        let loaded = tokio::task::spawn_blocking(move || {
-            let artifact = cache.read(EntryKind::Code, &digest)?;
-            match sandbox.load(artifact.content()) {
-                Ok(component) => Some(component),
-                Err(error) => {
-                    tracing::warn!(%error, "cached code does not load and is compiled again");
-                    None
-                }
+        let packaged = self.packaged.clone();
+        let load = move |code: &[u8]| match sandbox.load(code) {
+            Ok(component) => Some(component),
+            Err(error) => {
+                tracing::warn!(%error, "compiled code does not load and is compiled again");
+                None
             }
+        };
+        let loaded = tokio::task::spawn_blocking(move || {
+            let cached = cache.read(EntryKind::Code, &digest);
+            cached.and_then(|artifact| load(artifact.content())).or_else(|| load(&packaged?.read(&digest)?))
         });
         let component = loaded.await.ok().flatten();
         self.counts.hits.fetch_add(component.is_some().into(), Ordering::Relaxed);
@@ -150,11 +174,32 @@ impl Compiler {
         (self.counts.hits.load(Ordering::Relaxed), self.counts.misses.load(Ordering::Relaxed))
     }
 
+    /// The functions of components with this code that were compiled before.
+    async fn known_functions(&self, shared: Digest) -> Option<Artifact> {
+        let cache = self.cache.clone();
+        let read = tokio::task::spawn_blocking(move || cache.read(EntryKind::Functions, &shared));
+        read.await.ok().flatten()
+    }
+
     async fn load(&self, artifact: Arc<[u8]>) -> Result<Component, CallError> {
         let sandbox = self.sandbox.clone();
         let loaded = tokio::task::spawn_blocking(move || sandbox.load(&artifact)).await;
         Ok(loaded.map_err(|_| stopping())??)
     }
+}
+
+/// The digest of what decides the functions of a component. None for a component that compiles fast, whose functions are not kept.
+fn code_digest(file: &[u8]) -> Option<Digest> {
+    if file.len() < FUNCTIONS_KEPT_FROM {
+        return None;
+    }
+    let mut hash = ring::digest::Context::new(&ring::digest::SHA256);
+    for (number, section) in toolgate_sandbox::without_data(file)? {
+        hash.update(&[number]);
+        hash.update(&(section.len() as u64).to_le_bytes());
+        hash.update(section);
+    }
+    Some(Digest::from_sha256(hash.finish().as_ref().try_into().ok()?))
 }
 
 fn stopping() -> CallError {

@@ -41,13 +41,16 @@ use snapshot::{CredentialSnapshot, Keys};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use toolgate_admission::{CredentialRights, NoCredential, Unusable, choose_credential};
+use toolgate_admission::{
+    CallAccess, CredentialOwner, CredentialRights, NoCredential, Unusable, choose_credential,
+};
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::name::Name;
 use toolgate_api::network::{NetworkScheme, Target};
 use toolgate_audit::Audit;
 use toolgate_macros::boxed;
 use toolgate_sandbox::{CredentialsForRequest, Injection};
+use toolgate_state::config::SecretFolders;
 use toolgate_state::keys::envelope::EnvelopeError;
 use toolgate_state::store::{CredentialUse, Store, StoreError};
 
@@ -57,7 +60,7 @@ pub use authorization::{AuthorizationLink, PendingFlow};
 pub use change::NewCredential;
 pub use discovery::{SignInMetadata, fetch_issuer_keys, fetch_sign_in_metadata, fetch_with_token};
 pub use document::{Authentication, CredentialDocument, OauthClient};
-pub use injection::{SECRET_BYTES, is_sendable};
+pub use injection::{SECRET_BYTES, inject, is_sendable};
 pub use keyring::RootRotation;
 pub use oauth::{
     TokenClient, TokenClientError, TokenResponseFuture, authorization_url_with, exchange_code, token_client,
@@ -90,6 +93,8 @@ struct Parts {
     registry: Registry,
     source: RootKeySource,
     references: Option<VaultReferences>,
+    /// The folders of files that they may refer to.
+    files: Option<SecretFolders>,
     http: TokenClient,
     redirect_url: String,
     client_metadata_url: Option<String>,
@@ -111,6 +116,8 @@ pub struct CredentialSettings {
     pub source: RootKeySource,
     /// The vault that credentials may refer to.
     pub references: Option<VaultReferences>,
+    /// The folders of files that credentials may refer to.
+    pub files: Option<SecretFolders>,
     pub http: TokenClient,
     /// Redirect URL of the authorization code flow.
     pub redirect_url: String,
@@ -138,6 +145,8 @@ pub enum CredentialRefusal {
     VaultUnavailable { name: Name, why: String },
     /// The vault has no such secret, or not a usable one.
     NotInVault { name: Name, why: String },
+    /// The file with the secret cannot be read, or has no usable one.
+    NotInFile { name: Name, why: String },
     /// The stored secret does not decrypt: the database was changed by another program.
     Damaged { name: Name, why: String },
 }
@@ -160,6 +169,7 @@ impl Credentials {
             registry,
             source: settings.source,
             references: settings.references,
+            files: settings.files,
             http: settings.http,
             redirect_url: settings.redirect_url,
             client_metadata_url: settings.client_metadata_url,
@@ -221,7 +231,7 @@ impl Credentials {
     ) -> Result<Arc<Injection>, CredentialRefusal> {
         let Keys::Open(keys) = &snapshot.keys else { return Err(sealed_refusal()) };
         let open = || current.open(keys).map_err(|error| damaged_refusal(current, error));
-        if current.is_read_from_vault() {
+        if current.is_read_elsewhere() {
             // Decrypted first: a changed row must not select a secret in the vault.
             let mut fields = open()?;
             let read = self.vault_secret(current, keys, now_ms).await?;
@@ -240,7 +250,7 @@ impl Credentials {
         let mut found = snapshot.accessible(request.organization, request.rights.user);
         found.retain(|credential| {
             request.rights.may_use(&credential.document.provider, &credential.owner)
-                && !credential.is_read_from_vault()
+                && !credential.is_read_elsewhere()
         });
         // Credentials that are bound to this host come first, in case of too many.
         found.sort_by_key(|credential| credential.document.bound_to.iter().all(|rule| rule.host != host));
@@ -307,6 +317,17 @@ impl Credentials {
         let is_after =
             |credential: &&Arc<Credential>| after.is_none_or(|after| credential.row.name.as_str() > after);
         snapshot.of(organization).filter(is_after).take(limit).cloned().collect()
+    }
+
+    /// The organization's credentials of these providers that are not shared, as `PROVIDER/NAME`.
+    pub fn not_shared(&self, organization: &Name, access: &CallAccess) -> Vec<String> {
+        let snapshot = self.0.snapshot.load();
+        let is_granted = |credential: &&Arc<Credential>| {
+            matches!(credential.owner, CredentialOwner::Organization { shared: false })
+                && access.credentials().any(|provider| provider == credential.document.provider)
+        };
+        let own = snapshot.of(organization).filter(is_granted);
+        own.map(|credential| format!("{}/{}", credential.document.provider, credential.row.name)).collect()
     }
 
     /// The current state of a credential, as the HTTP interface shows it.
@@ -416,6 +437,11 @@ impl From<CredentialRefusal> for CallError {
                 ErrorType::CredentialMissing,
                 format!("the vault has no secret for the credential `{name}`: {why}"),
                 "store it there, or replace the credential by one whose `vault` has the right path",
+            ),
+            CredentialRefusal::NotInFile { name, why } => Self::new(
+                ErrorType::CredentialMissing,
+                format!("the file of the credential `{name}` has no secret: {why}"),
+                "let the operator mount it in the organization's folder; it is read again within a second",
             ),
             CredentialRefusal::Damaged { name, why } => Self::new(
                 ErrorType::CredentialMissing,

@@ -32,7 +32,7 @@ use toolgate_admission::{self as admission, Admitted, CanaryDraw, ChargeTime, Co
 use toolgate_audit as audit;
 use toolgate_audit::Entry;
 use toolgate_macros::boxed;
-use toolgate_sandbox::{Component, Exchange, Remainder};
+use toolgate_sandbox::{Component, Exchange, Remainder, Slot};
 use toolgate_state::clock::{monotonic_ms, steady_unix_ms};
 
 use crate::call::RequestedCall;
@@ -46,6 +46,9 @@ pub use client::{ClientResult, ResultRefusal};
 pub use known_calls::known_outcome;
 pub use script::refuse_in_script;
 pub use test_call::{TestCall, TestCallResult};
+
+/// The front end of MCP clients, in [`Origin::source`].
+pub const MCP: &str = "mcp";
 
 /// The origin of a request, for the record.
 #[derive(Clone, Debug)]
@@ -264,6 +267,13 @@ impl Services {
             draw,
         };
         admission::check(rules, &session.state.facts(), call)
+    }
+}
+
+impl Dispatcher {
+    /// Waits for a processor for work on this many bytes of arguments or of a result ([`toolgate_sandbox::Sandbox::turn`]).
+    pub async fn turn(&self, session: &Session, bytes: usize) -> Option<Slot> {
+        self.0.sandbox.turn(session.setup.organization.as_str(), bytes).await
     }
 }
 

@@ -4,6 +4,7 @@
 //! that passes here also passes in a daemon. There is no audit log; the effects of a call are returned.
 
 pub mod check;
+mod credential;
 pub(crate) mod example;
 mod user_cache;
 
@@ -18,6 +19,7 @@ use toolgate_admission::{
     self as admission, Admitted, CanaryDraw, Catalogue, ChargeTime, Checked, Consumer, Descriptor, Digest,
     Ledger, Plugin, QuotaCounters, Rates, Rules, SessionFacts, Verdict,
 };
+use toolgate_api::content::ContentBlock;
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::grant::{FilesystemAccess, Grant};
 use toolgate_api::limits::{Limits, LimitsPatch};
@@ -34,6 +36,8 @@ use toolgate_state::keys::KEY_BYTES;
 
 use crate::compile::{Compiler, WorkerCommand, WorkerLimits};
 
+pub use credential::LocalCredential;
+pub use example::ExampleInputs;
 pub use user_cache::UserCache;
 
 /// Generous compile limits: one plugin has the whole machine.
@@ -71,6 +75,8 @@ pub struct CallEnvironment {
     pub seed: [u8; 32],
     /// The settings of the plugin, as JSON text; none stands for `{}`.
     pub settings: Option<Arc<str>>,
+    /// The credential of requests that its document names.
+    pub credential: Option<Arc<LocalCredential>>,
     /// The organization that the guest sees, and that processors are shared with others for.
     pub organization: Arc<str>,
 }
@@ -80,6 +86,8 @@ pub struct CallEnvironment {
 pub struct HarnessResult {
     /// The output as JSON text, validated against its schema, or the error.
     pub outcome: Result<String, CallError>,
+    /// Content blocks beside the output.
+    pub content: Vec<ContentBlock>,
     /// Fuel, memory and time used.
     pub usage: Usage,
     /// Lines that the guest logged and printed.
@@ -136,6 +144,17 @@ impl PluginHarness {
         }
     }
 
+    /// Describes the tools that the component of custom tools makes from a definition, which is its input as JSON text.
+    pub async fn describe_definition(
+        &self,
+        organization: &str,
+        definition: String,
+    ) -> Result<String, CallError> {
+        let definition =
+            toolgate_sandbox::Definition { text: definition.into(), organization: organization.into() };
+        self.sandbox.describe(&self.component, Some(definition)).await
+    }
+
     /// Calls `describe` at another time and with other random numbers, which may not change the description. Functions do
     /// not describe themselves.
     pub async fn describe_otherwise(&self) -> Result<String, CallError> {
@@ -148,11 +167,6 @@ impl PluginHarness {
     /// The functions of a component without the plugin contract.
     pub fn functions(&self) -> Option<FunctionsDescription> {
         self.component.describe_functions(&self.file, None, None)
-    }
-
-    /// Builds rules that grant everything the plugin requests and allow all of its tools.
-    pub fn rules(&self, descriptor: Descriptor, limits: LimitsPatch) -> Rules<Component> {
-        self.rules_granting(descriptor.capabilities.clone().into(), descriptor, limits)
     }
 
     /// Builds rules with this grant that allow all tools of the plugin.
@@ -196,6 +210,7 @@ pub(crate) async fn call(
     let call = admission::ToolCall { tool: tool.into(), arguments: arguments.into(), draw };
     run(sandbox, rules, call, environment).await.unwrap_or_else(|error| HarnessResult {
         outcome: Err(error),
+        content: Vec::new(),
         usage: Usage::default(),
         log: Vec::new(),
         log_lines_dropped: 0,
@@ -217,17 +232,28 @@ async fn run(
             return Err(host_fault(&"a call without a daemon asks for approval"));
         }
     };
-    let context = context(admitted.limits(), admitted.access().filesystem(), environment).await?;
+    let mut context = context(admitted.limits(), admitted.access().filesystem(), environment).await?;
+    if let Some(credential) = &environment.credential {
+        context.credentials = credential::credentials(credential, admitted.access());
+    }
     let finished = sandbox.run(&admitted, context, pin!(std::future::pending())).await;
+    let mut content = Vec::new();
     let outcome = finished.outcome.and_then(|output| match output {
         Output::Result(json) if json.len() as u64 > admitted.limits().output_bytes => {
             Err(output_too_large(admitted.limits()))
         }
-        Output::Result(json) => admitted.check_result(&json).map(|_| json),
+        Output::Result(json) => admitted.check_result(&json).map(|with_content| match with_content {
+            Some((output, blocks)) => {
+                content = blocks;
+                output
+            }
+            None => json,
+        }),
         Output::Client(json) => admitted.check_client_payload(json),
     });
     Ok(HarnessResult {
         outcome,
+        content,
         usage: finished.usage,
         log: finished.log,
         log_lines_dropped: finished.log_lines_dropped,
@@ -321,6 +347,7 @@ impl CallEnvironment {
             clock: CallClock::start(SystemTime::now()),
             seed: rand::random(),
             settings: None,
+            credential: None,
             organization: LOCAL_ORGANIZATION.into(),
         }
     }

@@ -18,6 +18,7 @@ mod sign_in;
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
+use std::net::IpAddr;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -41,6 +42,8 @@ pub use token::{Secret, TokenHash};
 
 /// Longest label, in bytes; a label is for people, and the limit keeps a row small.
 const LABEL_BYTES: usize = 200;
+/// Longest user of a token, in bytes: as in a session.
+const USER_BYTES: usize = 255;
 
 /// More than a token and a line break have. A wrong file is not read completely.
 const TOKEN_FILE_BYTES: u64 = 256;
@@ -81,6 +84,8 @@ pub struct NewToken {
     pub expires_ms: Option<u64>,
     /// The networks that it may be used from.
     pub addresses: Option<Vec<Network>>,
+    /// The user that its calls are made for.
+    pub user: Option<String>,
 }
 
 /// A new token. Its text is returned only once.
@@ -101,7 +106,80 @@ pub struct TokenSummary {
     pub created_ms: u64,
     pub expires_ms: Option<u64>,
     pub addresses: Option<Vec<Network>>,
+    pub user: Option<String>,
     pub last_used_ms: Option<u64>,
+}
+
+/// What a refused request presented.
+#[derive(Clone, Copy)]
+pub struct PresentedCredentials<'a> {
+    /// The header `Authorization`.
+    pub authorization: Option<&'a str>,
+    /// The token of its client certificate.
+    pub certificate: Option<&'a str>,
+    /// Where it came from.
+    pub address: Option<IpAddr>,
+    /// What it asked for.
+    pub access: Access,
+}
+
+/// Why a request was refused for its credentials.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RefusedCredentials {
+    /// The reason.
+    pub reason: RefusalReason,
+    /// The id of the token, or what an unknown one has in the place of its id.
+    pub token: Option<String>,
+    /// The organization of a known token.
+    pub organization: Option<Name>,
+}
+
+/// The reason of a refusal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RefusalReason {
+    /// The request has no token.
+    NoToken,
+    /// No token has this text: it is wrong, or was revoked.
+    Unknown,
+    /// The token has expired.
+    Expired,
+    /// The token may not be used from this address.
+    Network,
+    /// The token's role may not do this.
+    Role,
+    /// The access token of an authorization server is not taken.
+    AccessToken,
+}
+
+impl RefusalReason {
+    /// Every reason.
+    pub const ALL: [Self; 6] =
+        [Self::NoToken, Self::Unknown, Self::Expired, Self::Network, Self::Role, Self::AccessToken];
+
+    /// The name in records, events and metrics.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::NoToken => "no_token",
+            Self::Unknown => "unknown_token",
+            Self::Expired => "expired",
+            Self::Network => "network",
+            Self::Role => "role",
+            Self::AccessToken => "access_token",
+        }
+    }
+
+    /// Whether the token is one of the store.
+    pub fn is_of_known_token(self) -> bool {
+        matches!(self, Self::Expired | Self::Network | Self::Role)
+    }
+
+    /// The error of the response.
+    pub fn error_type(self) -> ErrorType {
+        match self {
+            Self::NoToken | Self::Unknown | Self::Expired | Self::AccessToken => ErrorType::Unauthenticated,
+            Self::Network | Self::Role => ErrorType::Forbidden,
+        }
+    }
 }
 
 /// Error of the creation of the first operator token.
@@ -146,6 +224,40 @@ impl Identity {
         };
         let caller = bearer(authorization).and_then(|text| self.caller_of(text));
         caller.ok_or_else(|| authentication_error("the token is not valid"))
+    }
+
+    /// Why the credentials of a request do not suffice; none if they do, and the request was refused for something else.
+    pub fn refusal(&self, request: &PresentedCredentials<'_>) -> Option<RefusedCredentials> {
+        let of = |reason, token: Option<&str>| {
+            Some(RefusedCredentials { reason, token: token.map(str::to_owned), organization: None })
+        };
+        let live = self.live.load();
+        let found = match (request.authorization, request.certificate) {
+            (None, None) => return of(RefusalReason::NoToken, None),
+            (None, Some(id)) => live.get(id),
+            (Some(authorization), _) => {
+                let Some(secret) = bearer(authorization).and_then(Secret::parse) else {
+                    return of(RefusalReason::Unknown, None);
+                };
+                // Hashed for an unknown id, too, as for the decision.
+                let hash = secret.hash();
+                let Some(found) = live.get(secret.id()).filter(|live| hash.equals(&live.hash)) else {
+                    return of(RefusalReason::Unknown, Some(secret.id()));
+                };
+                Some(found)
+            }
+        };
+        let Some(Live { caller, .. }) = found.map(|live| &**live) else {
+            return of(RefusalReason::Unknown, request.certificate);
+        };
+        let reason = match caller {
+            caller if !caller.is_valid(now_ms()) => RefusalReason::Expired,
+            caller if caller.may_come_from(request.address).is_err() => RefusalReason::Network,
+            caller if caller.may(request.access).is_err() => RefusalReason::Role,
+            _ => return None,
+        };
+        let (token, organization) = (Some(caller.token_id.to_string()), caller.organization.clone());
+        Some(RefusedCredentials { reason, token, organization })
     }
 
     /// Returns the caller for a client certificate that stands for the token with this id.
@@ -224,6 +336,7 @@ impl Identity {
             label: "made at the first start".into(),
             expires_ms: None,
             addresses: None,
+            user: None,
         };
         // A start that was killed before it stored the token has left the file.
         let fresh = match read_token(file) {
@@ -314,6 +427,7 @@ impl Fresh {
             revoked_ms: None,
             expires_ms: wanted.expires_ms,
             addresses: wanted.addresses,
+            user: wanted.user,
             last_used_ms: None,
         };
         Self { row, secret }
@@ -339,6 +453,7 @@ impl Live {
             created_ms: self.created_ms,
             expires_ms: self.caller.expires_ms,
             addresses: self.caller.addresses.as_deref().map(<[Network]>::to_vec),
+            user: self.caller.user.as_deref().map(str::to_owned),
             last_used_ms: Some(self.last_used_ms.load(Ordering::Relaxed)).filter(|at_ms| *at_ms > 0),
         }
     }
@@ -356,6 +471,7 @@ fn read(row: TokenRow) -> Result<Live, StoreError> {
         revoked: CancellationToken::new(),
         expires_ms: row.expires_ms,
         addresses: row.addresses.map(Arc::from),
+        user: row.user.map(Arc::from),
     };
     let last_used_ms = AtomicU64::new(row.last_used_ms.unwrap_or(0));
     Ok(Live { last_used_ms, hash, caller: Arc::new(caller), label: row.label, created_ms: row.created_ms })
@@ -398,6 +514,17 @@ fn check(wanted: &NewToken, now_ms: u64) -> Result<(), CallError> {
     if wanted.addresses.as_ref().is_some_and(|networks| networks.is_empty() || networks.len() > ADDRESSES) {
         let hint = "leave `addresses` out for every address, or name at most 64 networks";
         return refuse("`addresses` has no entry, or too many", hint);
+    }
+    if let Some(user) = &wanted.user {
+        if wanted.role != Role::Agent {
+            return refuse(
+                &format!("a token of role `{role}` acts for no user of its own"),
+                "leave `user` out; an orchestrator names the user of each session",
+            );
+        }
+        if user.is_empty() || user.len() > USER_BYTES || user.chars().any(char::is_control) {
+            return refuse("`user` is no id", "write 1 to 255 bytes without control characters");
+        }
     }
     match &wanted.agents {
         agents if wanted.role == Role::Agent => match agents.as_deref() {

@@ -99,7 +99,7 @@ impl<T: Serialize> fmt::Debug for AsJson<T> {
     }
 }
 
-/// JSON lines in S3's shape: event name, level, message, and the other fields as ordered pairs.
+/// JSON lines in S3's shape: event name, level, message, and the other fields as members in their order.
 struct JsonLines;
 
 impl<S, N> FormatEvent<S, N> for JsonLines
@@ -122,13 +122,13 @@ where
             embeds_json,
             event: String::new(),
             message: "\"\"".to_owned(),
-            pairs: String::new(),
+            members: String::new(),
         };
         event.record(&mut fields);
-        let LineFields { event, message, pairs, .. } = fields;
+        let LineFields { event, message, members, .. } = fields;
         writeln!(
             writer,
-            r#"{{"timestamp":"{timestamp}","level":"{level}"{event},"message":{message},"fields":[{pairs}],"target":"{target}"}}"#
+            r#"{{"timestamp":"{timestamp}","level":"{level}"{event},"message":{message},"fields":{{{members}}},"target":"{target}"}}"#
         )
     }
 }
@@ -140,7 +140,7 @@ struct LineFields {
     /// The member `event` with a comma before it; empty where the event has no name.
     event: String,
     message: String,
-    pairs: String,
+    members: String,
 }
 
 impl LineFields {
@@ -152,8 +152,8 @@ impl LineFields {
             }
             "event" => write!(self.event, r#","event":{value}"#),
             name => {
-                let comma = if self.pairs.is_empty() { "" } else { "," };
-                write!(self.pairs, r#"{comma}["{name}",{value}]"#)
+                let comma = if self.members.is_empty() { "" } else { "," };
+                write!(self.members, r#"{comma}"{name}":{value}"#)
             }
         };
     }
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn o5_a_json_line_has_event_level_message_and_ordered_pairs() {
+    fn o5_a_json_line_has_event_level_message_and_fields() {
         let buffer = LogBuffer::default();
         let lines = tracing_subscriber::fmt().with_writer(buffer.clone()).event_format(JsonLines);
         tracing::subscriber::with_default(lines.finish(), say);
@@ -255,16 +255,17 @@ mod tests {
             [
                 json!({
                     "level": "INFO", "event": "progress", "message": SAID, "target": GUESTS,
-                    "fields": [["session", "s1"], ["tool", "a/b"], ["fields", guests_pairs]],
+                    "fields": {"session": "s1", "tool": "a/b", "fields": guests_pairs},
                 }),
-                json!({"level": "ERROR", "event": "[b_call__Exception]", "message": SAID, "target": CAUGHT, "fields": []}),
+                json!({"level": "ERROR", "event": "[b_call__Exception]", "message": SAID, "target": CAUGHT, "fields": {}}),
                 json!({
                     "level": "INFO", "message": "7", "target": "toolgate_core::logging::tests",
-                    "fields": [["session", "s2"], ["conversation", "\u{202e}"], ["fuel", 3], ["is_new", true]],
+                    "fields": {"session": "s2", "conversation": "\u{202e}", "fuel": 3, "is_new": true},
                 }),
             ]
         );
         assert!(!buffer.text().contains('\u{202e}'));
+        assert!(buffer.text().contains(r#""fields":{"session":"s2","conversation""#), "in their order");
     }
 
     #[test]

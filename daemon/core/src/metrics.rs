@@ -4,7 +4,7 @@
 //! The other numbers are read where they are kept, when an operator asks (`http/metrics/scrape.rs`).
 
 use std::array;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use toolgate_admission::Layer;
@@ -15,6 +15,7 @@ use toolgate_audit::{HISTOGRAM_BUCKETS, Histogram, percentile};
 use toolgate_sandbox::{Effect, FinishedCall};
 
 use crate::call::CallOutcome;
+use crate::identity::RefusalReason;
 
 /// Statuses that come before the error types in the array of outcomes.
 const STATUSES: [&str; 5] = ["ok", "client_required", "approval_required", "running", "unknown"];
@@ -64,8 +65,24 @@ pub struct Metrics {
     phases: [Histogram; Phase::ALL.len()],
     refusals: [AtomicU64; Layer::ALL.len()],
     requests: [AtomicU64; REQUESTS.len()],
+    refused_requests: [AtomicU64; RefusalReason::ALL.len()],
     fuel: AtomicU64,
     memory_kib: Histogram,
+    /// What tasks of the daemon observe.
+    pub observed: Observed,
+}
+
+/// Numbers that a task of the daemon observes from time to time.
+#[derive(Debug, Default)]
+pub struct Observed {
+    /// Whether `/readyz` would answer 200.
+    pub is_ready: AtomicBool,
+    /// Broken assertions.
+    pub broken_assertions: AtomicU64,
+    /// When the certificate of the listener ends, in seconds since 1970; 0 without TLS.
+    pub certificate_end: AtomicU64,
+    /// When the last backup was taken, in seconds since 1970; 0 without one.
+    pub last_backup: AtomicU64,
 }
 
 impl Default for Metrics {
@@ -83,8 +100,10 @@ impl Metrics {
             phases: array::from_fn(|_| Histogram::default()),
             refusals: array::from_fn(|_| AtomicU64::new(0)),
             requests: array::from_fn(|_| AtomicU64::new(0)),
+            refused_requests: array::from_fn(|_| AtomicU64::new(0)),
             fuel: AtomicU64::new(0),
             memory_kib: Histogram::default(),
+            observed: Observed::default(),
         }
     }
 
@@ -100,6 +119,11 @@ impl Metrics {
     /// Counts a refusal by the layer that decided.
     pub fn count_refusal(&self, layer: Layer) {
         add(&self.refusals, layer as usize, 1);
+    }
+
+    /// Counts a request that was refused for its credentials.
+    pub fn count_refused_request(&self, reason: RefusalReason) {
+        add(&self.refused_requests, reason as usize, 1);
     }
 
     /// Adds the duration of a phase.
@@ -145,6 +169,12 @@ impl Metrics {
     /// The requests to upstreams by result: a class of status, `failed` or `denied`.
     pub fn requests(&self) -> impl Iterator<Item = (&'static str, u64)> {
         REQUESTS.into_iter().enumerate().map(|(index, result)| (result, get(&self.requests, index)))
+    }
+
+    /// The requests that were refused for their credentials, by reason.
+    pub fn refused_requests(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        let number = |reason| get(&self.refused_requests, reason as usize);
+        RefusalReason::ALL.into_iter().map(move |reason| (reason.as_str(), number(reason)))
     }
 
     /// The durations of each phase in microseconds.
@@ -296,6 +326,9 @@ mod tests {
         }
         for (index, phase) in Phase::ALL.into_iter().enumerate() {
             assert_eq!(phase as usize, index);
+        }
+        for (index, reason) in RefusalReason::ALL.into_iter().enumerate() {
+            assert_eq!(reason as usize, index);
         }
     }
 }

@@ -46,7 +46,7 @@ pub use background_loads::PluginLoad;
 pub use canary::FailingCanary;
 pub use from_definition::Definition;
 pub use history::{capabilities_view, hints_state, tool_details, tool_views};
-pub use load::BuiltIn;
+pub use load::{BuiltIn, BuiltInCompiled};
 pub use load_request::{CanaryShare, LoadRequest, LoadSource};
 pub use owned::{OwnedBounds, OwnedLoad};
 pub use sources::{LoginSource, OrganizationRegistries, PluginRegistry, Registries};
@@ -414,6 +414,6 @@ fn not_found(namespace: &Namespace) -> CallError {
     CallError::new(
         ErrorType::NotFound,
         format!("no plugin `{namespace}` is loaded"),
-        "list the loaded ones with `GET /v1/plugins` or `toolgate plugin list`",
+        "list the loaded ones with `toolgate plugin list`",
     )
 }

@@ -36,7 +36,7 @@ use organization::{Agent, CatalogueLayer, Organization};
 use shortlist::BrokerCell;
 
 pub use assertions::{ChangeScope, CheckedChange, VIOLATIONS_MAX, Violations};
-pub use reading::{RuleKey, ValidDocument, left_with_nothing};
+pub use reading::{RuleKey, ValidDocument, drop_custom_tools, left_with_nothing};
 pub use shortlist::Shortlist;
 
 /// Holds the current snapshot. Cheap to clone.
@@ -72,6 +72,8 @@ pub struct Snapshot {
     assertions: Arc<[Assertion]>,
     /// Built-in plugins that are being compiled, at the first start only.
     compiling: Arc<[Namespace]>,
+    /// How many were to be compiled.
+    to_compile: usize,
     /// Whether new organizations must accept plugins that the operator does not vouch for.
     requires_consent: bool,
 }
@@ -222,6 +224,14 @@ impl Snapshot {
         &self.compiling
     }
 
+    /// What is being compiled, for people: `compiling 5 of 12 built-in plugins: code, shell, …`; none once all are.
+    pub fn compiling_text(&self) -> Option<String> {
+        let (left, of) = (&*self.compiling, self.to_compile);
+        let names = left.iter().map(Namespace::as_str).collect::<Vec<_>>().join(", ");
+        let number = of.saturating_sub(left.len()) + 1;
+        (!left.is_empty()).then(|| format!("compiling {number} of {of} built-in plugins: {names}"))
+    }
+
     /// The tool's plugin, if it is being compiled.
     pub fn compiling_plugin(&self, tool: &str) -> Option<Namespace> {
         // Nothing is parsed on the call path once everything is compiled.
@@ -358,6 +368,7 @@ impl Registry {
                 organizations: HashMap::new(),
                 assertions: Arc::default(),
                 compiling: Arc::default(),
+                to_compile: 0,
                 requires_consent: false,
             }),
             changing: Mutex::new(()),
@@ -397,7 +408,10 @@ impl Registry {
 
     /// Sets the built-in plugins that are being compiled.
     pub fn set_compiling(&self, compiling: Arc<[Namespace]>) {
-        self.change(|snapshot| snapshot.compiling = compiling);
+        self.change(|snapshot| {
+            snapshot.to_compile = snapshot.to_compile.max(compiling.len());
+            snapshot.compiling = compiling;
+        });
         self.0.compiled.notify_waiters();
     }
 

@@ -6,7 +6,6 @@ use std::collections::BTreeSet;
 use std::hash::RandomState;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::{Context, Result};
 use tokio::task::JoinHandle;
@@ -26,7 +25,7 @@ use toolgate_sandbox::{EgressSettings, HostClient, Queue, QueueSettings, Sandbox
 use toolgate_state::clock::{now_ms, steady_unix_ms};
 use toolgate_state::config::{Config, Hardening};
 use toolgate_state::documents::{Document, DocumentKey};
-use toolgate_state::keys;
+use toolgate_state::keys::{self, KeyError};
 use toolgate_state::store::{DataFolder, OrganizationKeyRow, Store};
 
 use crate::admin::Admin;
@@ -40,7 +39,7 @@ use crate::events::Events;
 use crate::identity::Identity;
 use crate::logging;
 use crate::metrics::Metrics;
-use crate::plugins::{BuiltIn, PluginParts, Plugins, PublisherKey};
+use crate::plugins::{BuiltIn, BuiltInCompiled, PluginParts, Plugins, PublisherKey};
 use crate::registry::{Registry, Replacement};
 use crate::services::Services;
 use crate::sessions::{
@@ -72,8 +71,8 @@ pub struct StartSettings<'a> {
     pub built_in: &'static [Embedded],
 }
 
-/// Called with each step of a start and its duration.
-pub type Report = Box<dyn Fn(&str, Duration) + Send>;
+/// Called with each built-in plugin that was compiled.
+pub type Report = Box<dyn Fn(BuiltInCompiled<'_>) + Send>;
 
 /// The restored services, and the task that compiles built-in plugins.
 pub type Restored = (Admin, JoinHandle<()>);
@@ -90,6 +89,7 @@ impl StartSettings<'_> {
         backup::remove_leftovers(self.folder.path());
         keys::remove_drafts(&self.folder.subfolder("keys")?);
         let store = Store::open(&self.config.store_path()?).await?;
+        self.check_keys(&store).await?;
         let audit = self.open_audit(&store).await?;
         // Faults of the configuration are told before anything is compiled.
         let secrets = self.credential_settings(&audit)?;
@@ -145,6 +145,34 @@ impl StartSettings<'_> {
         admin.make_missing_data_keys().await?;
         admin.carry_over_consents().await?;
         Ok((admin, compiling))
+    }
+
+    /// Compiles the built-in plugins and those of the data folder, whose code is then in the cache. Nothing else of the state changes.
+    pub async fn compile(&self, report: Report) -> Result<()> {
+        let store = Store::open(&self.config.store_path()?).await?;
+        self.check_keys(&store).await?;
+        let registry = self.registry(&store).await?;
+        let plugins = self.plugins(&store, &registry)?;
+        let uncompiled = plugins.load_built_in().await?;
+        plugins.compile_built_in(uncompiled, report).await;
+        plugins.restore().await?;
+        plugins.restore_owned().await?;
+        Ok(())
+    }
+
+    /// Refuses a start that would make a new key where an earlier one sealed data: the log would then look damaged.
+    async fn check_keys(&self, store: &Store) -> Result<()> {
+        let keys = self.folder.subfolder("keys")?;
+        let has_log =
+            self.folder.path().join("audit").read_dir().is_ok_and(|mut files| files.next().is_some());
+        let has_data_keys = !store.organization_keys().await?.is_empty();
+        let needed = [("audit.key", has_log), ("data.key", has_data_keys)].into_iter();
+        let needed = needed.filter(|(_, is_needed)| *is_needed).map(|(name, _)| keys.join(name));
+        let missing: Vec<PathBuf> = needed.filter(|key| !key.exists()).collect();
+        match missing.is_empty() {
+            true => Ok(()),
+            false => Err(KeyError::Missing(missing).into()),
+        }
     }
 
     /// Loads the tokens. A store without any gets the first operator token, which is written into a file.
@@ -264,7 +292,7 @@ fn rates(config: &Config) -> Rates {
 async fn compile_until_stopped(
     plugins: Plugins,
     uncompiled: Vec<BuiltIn>,
-    report: impl Fn(&str, Duration),
+    report: impl Fn(BuiltInCompiled<'_>),
     stop: CancellationToken,
 ) {
     stop.run_until_cancelled(plugins.compile_built_in(uncompiled, report)).await;

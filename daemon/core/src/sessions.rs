@@ -359,6 +359,11 @@ impl Sessions {
         }
     }
 
+    /// The number of open sessions.
+    pub fn count(&self) -> usize {
+        self.shards.iter().map(|shard| shard.read().len()).sum()
+    }
+
     /// The sessions for which `fits` is true.
     pub fn filter(&self, fits: impl Fn(&Session) -> bool) -> Vec<Arc<Session>> {
         let mut found = Vec::new();

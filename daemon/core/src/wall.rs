@@ -21,7 +21,7 @@ use rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior,
 use toolgate_api::error::{CallError, ErrorType};
 
 use files::FileRules;
-pub use files::PROGRAM;
+pub use files::{PROGRAM, packaged_folder};
 use toolgate_state::config::{Config, Hardening};
 
 /// The first ABI of Landlock that is used. The one before refuses every rename between two folders, which guests need.

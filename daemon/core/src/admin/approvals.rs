@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use serde_json::json;
-use serde_json::value::RawValue;
+use serde::Serialize;
+use serde_json::value::{RawValue, to_raw_value};
 use toolgate_admission::Verdict;
 use toolgate_api::approval::{ApprovalState, Choice, DecisionRequest};
 use toolgate_api::error::{CallError, ErrorType};
@@ -20,6 +20,8 @@ use crate::redact::{Secrets, redact};
 const USES_MAX: u64 = 1_000;
 /// Longest reason, in characters.
 const REASON_CHARS: usize = 1_000;
+/// Deepest nesting of arguments in a record: readers of JSON take 128 levels, those around them included.
+const RECORDED_DEPTH: u64 = 100;
 /// Deepest nesting of arguments.
 const ARGUMENTS_DEPTH: u64 = 128;
 
@@ -119,9 +121,12 @@ impl Admin {
         }
     }
 
-    /// The arguments that an approver gives, for the audit log; `None` for a tool that is not there any more.
+    /// The arguments that an approver gives, for the audit log; `None` for a tool that is not there any more, and for what is no JSON of
+    /// arguments.
     fn recorded_instead(&self, row: &ApprovalRow, request: &DecisionRequest) -> Option<Box<RawValue>> {
         let arguments = request.arguments_instead.as_ref()?;
+        // What no reader of the log could parse is refused below, and not recorded.
+        parse_strict(arguments.get(), RECORDED_DEPTH).ok()?;
         let snapshot = self.services().registry.snapshot();
         let catalogue = snapshot.catalogue_of(&row.organization);
         let pointers = &catalogue.find(&row.tool)?.descriptor().redact;
@@ -221,13 +226,33 @@ fn details(
     instead: Option<&RawValue>,
     approver: Option<&str>,
 ) -> Option<Box<RawValue>> {
-    let details = json!({
-        "session": row.session, "call": row.call, "tool": row.tool, "plugin_digest": row.plugin_digest,
-        "uses": request.uses, "expires_at": request.expires_at, "reason": request.reason,
-        "constrained": request.arguments.is_some(), "approver": approver,
-        "arguments_instead": instead,
-    });
-    RawValue::from_string(details.to_string()).ok()
+    // Not by `json!`: as a value, arguments with a number beyond those of JSON libraries, or too deep, are a panic.
+    #[derive(Serialize)]
+    struct Details<'a> {
+        session: &'a str,
+        call: &'a str,
+        tool: &'a str,
+        plugin_digest: &'a str,
+        uses: Option<u64>,
+        expires_at: Option<u64>,
+        reason: Option<&'a str>,
+        constrained: bool,
+        approver: Option<&'a str>,
+        arguments_instead: Option<&'a RawValue>,
+    }
+    let details = Details {
+        session: &row.session,
+        call: &row.call,
+        tool: &row.tool,
+        plugin_digest: &row.plugin_digest,
+        uses: request.uses,
+        expires_at: request.expires_at,
+        reason: request.reason.as_deref(),
+        constrained: request.arguments.is_some(),
+        approver,
+        arguments_instead: instead,
+    };
+    to_raw_value(&details).ok()
 }
 
 fn invalid(message: String, hint: &str) -> CallError {

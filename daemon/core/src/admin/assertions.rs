@@ -2,10 +2,11 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use serde_json::value::to_raw_value;
 use tokio_util::sync::CancellationToken;
-use toolgate_admission::{BudgetExceeded, Warning};
+use toolgate_admission::{BudgetExceeded, Warning, assertion_warnings};
 use toolgate_api::assertion::{AssertionHolder, AssertionsDocument, BrokenAssertion};
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::name::Name;
@@ -20,7 +21,7 @@ use super::plugins::{DAEMON_PRINCIPAL, DAEMON_SOURCE};
 use super::{Actor, Admin, DocumentWrite};
 use crate::assertions::AssertionViolation;
 use crate::identity::{Access, Caller};
-use crate::registry::{Replacement, Snapshot, Violations};
+use crate::registry::{Replacement, Snapshot, Violations, drop_custom_tools};
 
 #[boxed]
 impl Admin {
@@ -36,11 +37,24 @@ impl Admin {
             .map_err(|error| error.into_call_error(ErrorType::InvalidPolicy))?;
         let registry = &self.services().registry;
         let _checked = registry.check_assertions(scope, &document).await?;
+        let warnings = {
+            let snapshot = registry.snapshot();
+            let exists = |organization: &Name, agent: &Name| snapshot.rules(organization, agent).is_some();
+            let catalogue = match organization {
+                Some(organization) => snapshot.catalogue_of(organization),
+                None => Arc::clone(snapshot.catalogue()),
+            };
+            let mut warnings = assertion_warnings(&document.assertions, &catalogue, organization, exists);
+            if organization.is_none() {
+                drop_custom_tools(&mut warnings, &snapshot);
+            }
+            warnings
+        };
         let written = self.store_document(actor, write).await?;
         if written.is_some() {
             registry.put(Replacement::Assertions(organization.cloned(), document));
         }
-        Ok((written, Vec::new()))
+        Ok((written, warnings))
     }
 
     /// Waits until the plugins are compiled that a write is checked with. No lock is held meanwhile.
@@ -103,6 +117,11 @@ impl Admin {
             match find(move || new.broken_since(old.as_deref())).await {
                 Ok(broken) => self.report_broken(&broken, before.is_some()).await,
                 Err(error) => tracing::error!(reason = error.message, "the assertions were not evaluated"),
+            }
+            let new = Arc::clone(&after);
+            if let Ok(broken) = find(move || new.broken_since(None)).await {
+                let count = broken.found.len() as u64;
+                self.services().metrics.observed.broken_assertions.store(count, Ordering::Relaxed);
             }
             before = Some(after);
             if !matches!(stop.run_until_cancelled(changes.changed()).await, Some(Ok(()))) {

@@ -1,12 +1,15 @@
 //! Custom tools of an organization: defined, imported, refreshed, approved and deleted.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
+use parking_lot::Mutex;
 use serde_json::json;
 use serde_json::value::RawValue;
 use tokio::sync::Semaphore;
 use toolgate_api::custom_tool::CustomToolView;
 use toolgate_api::error::{CallError, ErrorType};
+use toolgate_api::name::Name;
 use toolgate_audit::AdminRecord;
 use toolgate_macros::boxed;
 use toolgate_openapi::Imported;
@@ -15,9 +18,34 @@ use toolgate_state::documents::{Precondition, ToolKey};
 use super::{Actor, Admin};
 use crate::custom::PutTool;
 
-/// Limit on concurrent imports. A large document uses a processor for a second, and ten times its size in memory
-/// while it is parsed.
+/// Limit on concurrent imports. A large document uses a processor for a second, and 300 MB of memory while it is parsed: its
+/// objects and arrays are bounded, and take some hundred bytes each.
 static IMPORTS: Semaphore = Semaphore::const_new(2);
+
+/// The organizations with an import, which have one at a time: two of one would keep all others out.
+static IMPORTING: Mutex<BTreeSet<Name>> = Mutex::new(BTreeSet::new());
+
+/// The import of an organization.
+struct Importing(Name);
+
+impl Importing {
+    fn begin(organization: &Name) -> Result<Self, CallError> {
+        match IMPORTING.lock().insert(organization.clone()) {
+            true => Ok(Self(organization.clone())),
+            false => Err(CallError::new(
+                ErrorType::Overloaded,
+                format!("another import of `{organization}` runs"),
+                "send it again when that one has ended",
+            )),
+        }
+    }
+}
+
+impl Drop for Importing {
+    fn drop(&mut self) {
+        IMPORTING.lock().remove(&self.0);
+    }
+}
 
 #[boxed]
 impl Admin {
@@ -51,9 +79,10 @@ impl Admin {
         self.expect_own(actor.caller, &key.organization)?;
         // A blocking task cannot be aborted: if the client disconnects, it runs to its end and keeps its permit until
         // then.
+        let own = Importing::begin(&key.organization)?;
         let permit = IMPORTS.acquire().await;
         let importing = tokio::task::spawn_blocking(move || {
-            let _permit = permit;
+            let _permits = (permit, own);
             import()
         });
         let imported = importing.await.map_err(|_| {

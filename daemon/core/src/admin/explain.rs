@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use toolgate_admission::{self as admission, Layer, Rules, SessionFacts, Step, StepVerdict};
+use toolgate_admission::{self as admission, Layer, Plugin, Rules, SessionFacts, Step, StepVerdict};
 use toolgate_api::descriptor::Mode;
 use toolgate_api::explain::{ExplainedStep, ExplainedTool, Explanation, StepAnswer, ToolVerdict};
 use toolgate_sandbox::Component;
@@ -56,9 +56,17 @@ fn explain_tool(
         rule: shown.as_ref().and_then(|step| step.rule.clone()),
         why: shown.and_then(|step| step.why),
         left_out: found.and_then(|tool| left_out(tool.descriptor().mode, decisive)),
+        not_over_mcp: None,
+        not_granted: found.and_then(|tool| not_granted(tool.plugin())),
         details: found.filter(|_| with_steps).map(|tool| tool_details(tool.plugin(), tool.descriptor())),
         steps: with_steps.then(|| steps.iter().map(|step| step_view(step, sees_platform)).collect()),
     }
+}
+
+/// What the plugin asks for and has no grant for.
+fn not_granted(plugin: &Plugin<Component>) -> Option<Vec<Cow<'static, str>>> {
+    let missing = plugin.descriptor.capabilities.not_granted(&plugin.granted);
+    (!missing.is_empty()).then(|| missing.into_iter().map(Cow::Borrowed).collect())
 }
 
 /// The lists that leave out a tool that the agent may call.

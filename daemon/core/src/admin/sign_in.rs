@@ -1,4 +1,4 @@
-//! Sign-in of people to the console, whose identity no token in the store shows.
+//! Sign-in to the console, by a token or as a person.
 
 use toolgate_api::error::CallError;
 use toolgate_macros::boxed;
@@ -7,8 +7,8 @@ use super::{Actor, Admin};
 
 #[boxed]
 impl Admin {
-    /// Begins the session of a person, between intent and outcome in the audit log. The target is the role.
-    pub async fn sign_person_in<T>(
+    /// Begins a session, between intent and outcome in the audit log. The target is the role.
+    pub async fn sign_in<T>(
         &self,
         actor: Actor<'_>,
         begin: impl FnOnce() -> Result<T, CallError>,

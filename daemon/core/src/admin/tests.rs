@@ -45,6 +45,7 @@ async fn r6_the_revocation_of_a_token_cancels_its_calls_and_no_others() {
         label: String::new(),
         expires_ms: None,
         addresses: None,
+        user: None,
     };
     let (token, _) = daemon.admin.create_token(daemon.actor(), wanted).await.unwrap();
     let id = token.summary.id;

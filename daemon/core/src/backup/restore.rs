@@ -14,18 +14,15 @@ use flate2::read::GzDecoder;
 use tar::{Entry, EntryType};
 use toolgate_audit::{is_sealed_by, seal_text};
 use toolgate_state::keys;
-use toolgate_state::store::{UNFINISHED_RESTORE, newest_migration};
+use toolgate_state::store::{LOST_AND_FOUND, UNFINISHED_RESTORE, newest_migration};
 
 use super::archive::DigestReader;
 use super::error::BackupError;
 use super::stage::key_files;
 use super::{
-    AUDIT, AUDIT_KEY, BackupHeader, COMPONENTS, FOLDERS, FORMAT, FileDigest, HEADER, KEYS, MANIFEST,
+    AUDIT, AUDIT_KEY, BackupHeader, CACHE, COMPONENTS, FOLDERS, FORMAT, FileDigest, HEADER, KEYS, MANIFEST,
     Manifest, OPERATOR_TOKEN, SEAL, STORE, SealedManifest,
 };
-
-/// The folder that a new ext4 file system contains, for a data folder that is its root.
-const LOST_AND_FOUND: &str = "lost+found";
 
 /// Size limit of the first and the last entry.
 const DOCUMENT_BYTES: u64 = 1 << 30;
@@ -233,7 +230,7 @@ impl Archive<'_> {
         let is_plain = path.components().all(|part| matches!(part, Component::Normal(_)));
         let top = name.split('/').next().unwrap_or_default();
         let is_file = [HEADER, MANIFEST, STORE, OPERATOR_TOKEN].contains(&name.as_str());
-        let is_inside = [COMPONENTS, AUDIT, KEYS].contains(&top) || FOLDERS.contains(&top);
+        let is_inside = [COMPONENTS, AUDIT, KEYS, CACHE].contains(&top) || FOLDERS.contains(&top);
         if is_plain && !name.contains('\0') && (is_file || is_inside) {
             return Ok(name);
         }

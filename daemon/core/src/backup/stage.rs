@@ -18,13 +18,15 @@ use toolgate_state::store::copy_store;
 use super::archive::Archive;
 use super::error::BackupError;
 use super::{
-    AUDIT, AUDIT_KEY, BackupHeader, COMPONENTS, FOLDERS, FORMAT, HEADER, KEYS, MANIFEST, Manifest,
-    OPERATOR_TOKEN, REPLACEABLE_KEYS, SEAL, STORE, SealedManifest,
+    AUDIT, AUDIT_KEY, BackupHeader, CACHE, CACHE_KEY, COMPONENTS, FOLDERS, FORMAT, FORMAT_WITHOUT_CACHE,
+    HEADER, KEYS, MANIFEST, Manifest, OPERATOR_TOKEN, SEAL, STORE, SealedManifest,
 };
 use crate::version::BuildInfo;
 
 /// The folder of the data folder that backups are collected in. It stays, with its lock.
 const STAGING: &str = "backup";
+/// The file that the last backup wrote.
+const LAST: &str = "last";
 /// The mode of the lock.
 const LOCK: Mode = Mode::RUSR.union(Mode::WUSR);
 
@@ -37,6 +39,8 @@ pub struct BackupSource {
     pub store: PathBuf,
     /// Whether the backup has the keys.
     pub with_keys: bool,
+    /// Whether it has the compiled code and its key.
+    pub with_cache: bool,
 }
 
 /// A backup that was taken and is not written yet. Dropping it removes what was collected.
@@ -85,7 +89,7 @@ impl Backup {
         let staging_log = tokio::task::spawn_blocking(move || stage_log(&log, &key, &log_folder, restored));
         let log = staging_log.await.map_err(|error| BackupError::Write(io::Error::other(error)))??;
         let header = BackupHeader {
-            format: FORMAT,
+            format: if source.with_cache { FORMAT } else { FORMAT_WITHOUT_CACHE },
             backup,
             made_at_ms,
             version: BuildInfo::current().version.to_owned(),
@@ -109,6 +113,14 @@ impl Backup {
         if self.source.with_keys {
             self.write_keys(&mut archive)?;
         }
+        if self.source.with_cache {
+            self.write_folder(&mut archive, CACHE, &self.source.data.join(CACHE))?;
+            add_whole(
+                &mut archive,
+                &format!("{KEYS}/{CACHE_KEY}"),
+                &self.source.data.join(KEYS).join(CACHE_KEY),
+            )?;
+        }
         let manifest = Manifest {
             backup: self.header.backup.clone(),
             head: self.log.head,
@@ -119,7 +131,10 @@ impl Backup {
         let sealed = serde_json::to_vec(&SealedManifest { manifest, seal }).map_err(json_error)?;
         archive.add_text(MANIFEST, &sealed).map_err(BackupError::Write)?;
         let files = archive.files().len();
-        Ok((archive.finish().map_err(BackupError::Write)?, files))
+        let finished = archive.finish().map_err(BackupError::Write)?;
+        // Its time is that of the last backup, for metrics. The backup is complete without it.
+        drop(File::create(self.staging.folder.join(LAST)));
+        Ok((finished, files))
     }
 
     fn write_content<W: Write>(&self, archive: &mut Archive<W>) -> Result<(), BackupError> {
@@ -232,7 +247,7 @@ impl Staging {
             let entry = entry?;
             match entry.file_type()?.is_dir() {
                 true => fs::remove_dir_all(entry.path())?,
-                false if entry.file_name() == "lock" => {}
+                false if entry.file_name() == "lock" || entry.file_name() == LAST => {}
                 false => fs::remove_file(entry.path())?,
             }
         }
@@ -273,6 +288,12 @@ fn give_to_owner(data: &Path, made: &File) {
     {
         drop(fchown(made, Some(owner.uid()), Some(owner.gid())));
     }
+}
+
+/// When the last backup of a data folder was taken, in seconds since 1970.
+pub fn last_taken(data: &Path) -> Option<u64> {
+    let written = data.join(STAGING).join(LAST).metadata().and_then(|file| file.modified()).ok()?;
+    written.duration_since(std::time::UNIX_EPOCH).ok().map(|since| since.as_secs())
 }
 
 /// Removes what a killed backup left in a data folder: it may hold what an organization has deleted since.
@@ -316,7 +337,7 @@ pub(super) fn key_files(folder: &Path) -> Result<Vec<(String, PathBuf)>, BackupE
     for entry in fs::read_dir(folder).map_err(BackupError::io("read", folder))? {
         let entry = entry.map_err(BackupError::io("read", folder))?;
         let (path, name) = (entry.path(), entry.file_name().to_string_lossy().into_owned());
-        let is_kept = !REPLACEABLE_KEYS.contains(&name.as_str()) && !keys::is_draft(&entry.file_name());
+        let is_kept = name != CACHE_KEY && !keys::is_draft(&entry.file_name());
         if path.is_file() && is_kept {
             files.push((name, path));
         }

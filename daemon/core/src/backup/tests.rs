@@ -56,7 +56,12 @@ impl Fixture {
     }
 
     async fn backup(&self, name: &str, with_keys: bool) -> PathBuf {
-        let source = BackupSource { data: self.data(), store: self.data().join("state.db"), with_keys };
+        let source = BackupSource {
+            data: self.data(),
+            store: self.data().join("state.db"),
+            with_keys,
+            with_cache: false,
+        };
         let backup = Backup::take(source).await.unwrap();
         let file = self.path(name);
         fs::write(&file, backup.write(Vec::new()).unwrap().0).unwrap();
@@ -254,7 +259,7 @@ async fn a_truncated_changed_or_foreign_file_is_refused_and_leaves_nothing() {
 async fn a_backup_of_a_newer_version_is_refused() {
     let fixture = Fixture::new().await;
     let file = fixture.backup("b.tar.gz", true).await;
-    let newer = fixture.change_archive(&file, |tar| with_header(tar, "\"format\":1", "\"format\":2"));
+    let newer = fixture.change_archive(&file, |tar| with_header(tar, "\"format\":1", "\"format\":3"));
     let error = fixture.refuse(&newer);
     assert!(matches!(error, BackupError::Newer { .. }), "{error}");
     let schema = |number: i64| format!("\"schema\":{number:02}");
@@ -281,8 +286,12 @@ async fn a_folder_in_use_is_never_overwritten_and_a_killed_restore_is_begun_agai
 #[tokio::test]
 async fn one_backup_is_taken_at_a_time_and_leaves_nothing_behind() {
     let fixture = Fixture::new().await;
-    let source =
-        || BackupSource { data: fixture.data(), store: fixture.data().join("state.db"), with_keys: false };
+    let source = || BackupSource {
+        data: fixture.data(),
+        store: fixture.data().join("state.db"),
+        with_keys: false,
+        with_cache: false,
+    };
     let first = Backup::take(source()).await.unwrap();
     let second = Backup::take(source()).await.err();
     assert!(matches!(second, Some(BackupError::Busy)));
@@ -325,8 +334,12 @@ async fn root_leaves_nothing_of_its_own_in_a_data_folder_and_follows_no_link_of_
     fs::remove_dir_all(&staging).unwrap();
     symlink(&other, &staging).unwrap();
     lchown(&staging, Some(uid), Some(gid)).unwrap();
-    let source =
-        BackupSource { data: fixture.data(), store: fixture.data().join("state.db"), with_keys: false };
+    let source = BackupSource {
+        data: fixture.data(),
+        store: fixture.data().join("state.db"),
+        with_keys: false,
+        with_cache: false,
+    };
     assert!(matches!(Backup::take(source).await.err(), Some(BackupError::Io { .. })));
     remove_leftovers(&fixture.data());
     assert_eq!(fs::read_to_string(other.join("letter.txt")).unwrap(), "dear");

@@ -29,6 +29,9 @@ const UNUSED_RETENTION: Duration = Duration::from_secs(24 * 60 * 60);
 /// ones checked that no tool then uses.
 const CHECKS_KEPT: usize = 16_384;
 
+/// Codes whose functions are kept, of those since the start. Each has up to a hundred megabytes.
+const FUNCTIONS_KEPT: usize = 4;
+
 /// The cache folder cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[error("the cache of compiled code in `{path}` cannot be used: {source}")]
@@ -52,8 +55,9 @@ pub(super) struct Cache {
     key: Arc<hmac::Key>,
     /// The files that were read or written since the cache was opened.
     used_files: Arc<Mutex<HashSet<PathBuf>>>,
-    /// The files of descriptions that were written since then, the oldest first.
+    /// The files of descriptions and of functions that were written since then, the oldest first.
     checks: Arc<Mutex<VecDeque<PathBuf>>>,
+    functions: Arc<Mutex<VecDeque<PathBuf>>>,
 }
 
 /// The content of a cache file.
@@ -63,6 +67,8 @@ pub(super) enum EntryKind {
     Code,
     /// The SHA-256 of the description whose schemas were compiled.
     Schemas,
+    /// Compiled functions of all components with the same code, by the digest of that.
+    Functions,
 }
 
 impl EntryKind {
@@ -70,6 +76,7 @@ impl EntryKind {
         match self {
             Self::Code => "",
             Self::Schemas => ".schemas",
+            Self::Functions => ".functions",
         }
     }
 }
@@ -94,6 +101,7 @@ impl Cache {
             key: Arc::new(hmac::Key::new(hmac::HMAC_SHA256, key)),
             used_files: Arc::default(),
             checks: Arc::default(),
+            functions: Arc::default(),
         })
     }
 
@@ -116,19 +124,21 @@ impl Cache {
         let path = self.path(kind, digest);
         self.used_files.lock().insert(path.clone());
         file.persist(&path)?;
-        if matches!(kind, EntryKind::Schemas) {
-            self.remove_oldest_check(path, CHECKS_KEPT);
+        match kind {
+            EntryKind::Code => {}
+            EntryKind::Schemas => self.remove_oldest(&self.checks, path, CHECKS_KEPT),
+            EntryKind::Functions => self.remove_oldest(&self.functions, path, FUNCTIONS_KEPT),
         }
         Ok(())
     }
 
-    /// Notes the file of a description, and removes the oldest one of more than `most`. If a tool uses it, the next start checks
-    /// its description again.
-    fn remove_oldest_check(&self, path: PathBuf, most: usize) {
-        let mut checks = self.checks.lock();
-        checks.push_back(path);
-        let oldest = if checks.len() > most { checks.pop_front() } else { None };
-        drop(checks);
+    /// Notes the file of an entry, and removes the oldest one of more than `most`. If it is missed, it is made again.
+    fn remove_oldest(&self, files: &Mutex<VecDeque<PathBuf>>, path: PathBuf, most: usize) {
+        let mut files = files.lock();
+        files.retain(|known| *known != path);
+        files.push_back(path);
+        let oldest = if files.len() > most { files.pop_front() } else { None };
+        drop(files);
         if let Some(oldest) = oldest {
             let _ = fs::remove_file(&oldest);
             self.used_files.lock().remove(&oldest);
@@ -212,10 +222,21 @@ mod tests {
             cache.store(EntryKind::Schemas, &digest(letter), b"hash").unwrap();
         }
         cache.store(EntryKind::Code, &digest('a'), b"code").unwrap();
-        cache.remove_oldest_check(cache.path(EntryKind::Schemas, &digest('c')), 3);
+        cache.remove_oldest(&cache.checks, cache.path(EntryKind::Schemas, &digest('d')), 3);
         assert!(cache.read(EntryKind::Schemas, &digest('a')).is_none());
         assert!(cache.read(EntryKind::Schemas, &digest('b')).is_some());
         assert!(cache.read(EntryKind::Code, &digest('a')).is_some());
+    }
+
+    #[test]
+    fn functions_of_few_codes_are_kept_and_those_of_the_last_build_are_among_them() {
+        let root = tempfile::tempdir().unwrap();
+        let cache = cache(root.path(), "f1");
+        for letter in ['a', 'b', 'c', 'd', 'a', 'e'] {
+            cache.store(EntryKind::Functions, &digest(letter), b"functions").unwrap();
+        }
+        let is_kept = |letter: &char| cache.read(EntryKind::Functions, &digest(*letter)).is_some();
+        assert_eq!(['a', 'b', 'c', 'd', 'e'].map(|letter| is_kept(&letter)), [true, false, true, true, true]);
     }
 
     #[test]

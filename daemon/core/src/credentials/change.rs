@@ -54,6 +54,9 @@ impl Credentials {
         if let Some(reference) = &new.document.vault {
             self.parse_reference(organization, reference)?;
         }
+        if let Some(name) = &new.document.file {
+            self.secret_file(organization, name)?;
+        }
         let _writing = self.0.writes.lock().await;
         let snapshot = self.0.snapshot.load_full();
         let keys = open_keys(&snapshot)?;
@@ -107,8 +110,8 @@ impl Credentials {
         let snapshot = self.0.snapshot.load_full();
         let keys = open_keys(&snapshot)?;
         let before = snapshot.find(organization, name).ok_or_else(|| not_found(organization, name))?;
-        if before.document.vault.is_some() {
-            return Err(kept_in_vault(name));
+        if before.document.is_kept_elsewhere() {
+            return Err(kept_elsewhere(name));
         }
         let is_client = before.document.authentication.client().is_some();
         let document =
@@ -222,7 +225,7 @@ pub(super) fn open_keys(snapshot: &CredentialSnapshot) -> Result<Arc<Keyring>, C
         Keys::Sealed(reason) => Err(CallError::new(
             ErrorType::Unavailable,
             format!("the credential store is sealed: {reason}"),
-            "send the root key with `POST /v1/unseal`, or fix its source and restart the daemon",
+            "give the root key with `toolgate credential unseal`, or fix its source and restart the daemon",
         )),
     }
 }
@@ -250,10 +253,10 @@ fn internal(message: impl Into<String>) -> CallError {
     CallError::new(ErrorType::Internal, message, "tell the operator")
 }
 
-fn kept_in_vault(name: &Name) -> CallError {
+fn kept_elsewhere(name: &Name) -> CallError {
     CallError::new(
         ErrorType::Conflict,
-        format!("the secret of the credential `{name}` is in a vault"),
-        "change it in the vault: the daemon reads it again shortly; or replace the credential with `PUT`",
+        format!("the secret of the credential `{name}` is in a vault or a file"),
+        "change it there: the daemon reads it again shortly; or replace the credential with `toolgate credential put`",
     )
 }

@@ -392,7 +392,12 @@ fn expect_issuer(fields: &Map<String, Value>, issuer: &str) -> Result<String, St
     let named = text(fields, "issuer").ok_or("the metadata have no `issuer`")?;
     match is_same_issuer(&named, issuer) {
         true => Ok(named),
-        false => Err(format!("the metadata are about another issuer, `{named}`")),
+        false if named.contains('{') => Err(format!(
+            "the provider's issuer is a template, `{named}`: write the URL of one tenant as `issuer`"
+        )),
+        false => Err(format!(
+            "the metadata are about another issuer, `{named}`; write that as `issuer` if it is the provider"
+        )),
     }
 }
 

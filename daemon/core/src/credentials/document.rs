@@ -28,6 +28,9 @@ pub struct CredentialDocument {
     /// Path of its secret in a vault, as `MOUNT/PATH#FIELD`; `None` if the secret is stored here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vault: Option<String>,
+    /// Path of the file with its secret, below the organization's folder.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
 }
 
 /// How a request carries a credential.
@@ -82,6 +85,11 @@ pub struct OauthClient {
 }
 
 impl CredentialDocument {
+    /// Whether the secret is in a vault or a file, and not stored here.
+    pub fn is_kept_elsewhere(&self) -> bool {
+        self.vault.is_some() || self.file.is_some()
+    }
+
     pub fn owner(&self) -> CredentialOwner {
         match &self.user {
             Some(user) => CredentialOwner::User(user.clone()),

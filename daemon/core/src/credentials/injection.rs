@@ -9,7 +9,7 @@ use toolgate_admission::Unusable;
 use toolgate_sandbox::{Injection, InjectionPlace, Secret};
 use zeroize::Zeroizing;
 
-use super::document::Authentication;
+use super::document::{Authentication, CredentialDocument};
 use super::envelope::SecretFields;
 use super::snapshot::Credential;
 use super::{CredentialRefusal, unusable};
@@ -24,9 +24,34 @@ pub(super) fn injection(
     fields: SecretFields,
     vault_version: Option<u64>,
 ) -> Result<Injection, CredentialRefusal> {
-    let missing = || unusable(&credential.document, Unusable::Pending);
+    let (label, identity) = match vault_version {
+        None => (Arc::clone(&credential.label), Arc::clone(&credential.identity)),
+        Some(version) => (
+            format!("{}/{version}", credential.label).into(),
+            format!("{}/{version}", credential.identity).into(),
+        ),
+    };
+    injection_of(&credential.document, fields, [label, identity])
+}
+
+/// Builds the injection of a secret that is not stored, under this name.
+pub fn inject(
+    document: &CredentialDocument,
+    secret: Secret,
+    name: Arc<str>,
+) -> Result<Injection, CredentialRefusal> {
+    let fields = SecretFields { given: Some(secret), ..SecretFields::default() };
+    injection_of(document, fields, [Arc::clone(&name), name])
+}
+
+fn injection_of(
+    document: &CredentialDocument,
+    fields: SecretFields,
+    [label, identity]: [Arc<str>; 2],
+) -> Result<Injection, CredentialRefusal> {
+    let missing = || unusable(document, Unusable::Pending);
     let given = || fields.given.ok_or_else(missing);
-    let (place, secret, also_hidden) = match &credential.document.authentication {
+    let (place, secret, also_hidden) = match &document.authentication {
         Authentication::ApiKeyHeader { header, prefix } => {
             // Validated when the document was stored.
             let name = HeaderName::from_bytes(header.as_bytes()).map_err(|_| missing())?;
@@ -43,13 +68,6 @@ pub(super) fn injection(
         Authentication::ClientCredentials(_) | Authentication::AuthorizationCode { .. } => {
             (authorization("Bearer "), fields.access_token.ok_or_else(missing)?, Vec::new())
         }
-    };
-    let (label, identity) = match vault_version {
-        None => (Arc::clone(&credential.label), Arc::clone(&credential.identity)),
-        Some(version) => (
-            format!("{}/{version}", credential.label).into(),
-            format!("{}/{version}", credential.identity).into(),
-        ),
     };
     Ok(Injection::new(label, identity, place, secret, also_hidden))
 }

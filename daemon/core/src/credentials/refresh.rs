@@ -218,9 +218,9 @@ impl Credentials {
             return Err(unusable(&current.document, Unusable::Sealed));
         };
         let mut fields = current.open(keys).map_err(|error| damaged_refusal(current, error))?;
-        if current.document.vault.is_some() {
+        if current.document.is_kept_elsewhere() {
             // Without the cache: a provider that rejects an old secret ends the credential.
-            fields.given = Some(self.read_vault_secret(current).await?.secret);
+            fields.given = Some(self.read_secret_elsewhere(current).await?.secret);
         }
         let intent = self.record_intent(current, &fields).await?;
         let refreshed = match self.request_tokens(&current.document, &fields).await {
@@ -315,8 +315,8 @@ impl Credentials {
         let is_refreshable = is_client_grant || tokens.refresh.is_some() || fields.refresh_token.is_some();
         let (expires_ms, refresh_ms) = token_times(&tokens, is_refreshable, now_ms);
         let fields = SecretFields {
-            // A secret from a vault is not stored here.
-            given: fields.given.filter(|_| before.document.vault.is_none()),
+            // A secret from a vault or a file is not stored here.
+            given: fields.given.filter(|_| !before.document.is_kept_elsewhere()),
             access_token: Some(tokens.access),
             refresh_token: tokens.refresh.or(fields.refresh_token).filter(|_| !is_client_grant),
         };

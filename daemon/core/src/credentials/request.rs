@@ -47,13 +47,20 @@ pub fn new_credential(
         .map_err(|error| invalid("provider", "the name of the provider is invalid", error.hint))?;
     check_fields_of_kind(&request)?;
     let secret = request.secret.take().map(valid_secret).transpose()?;
-    let is_here_or_in_vault = secret.is_none() || request.vault.is_none();
-    ensure(is_here_or_in_vault, "vault", "the secret is here and in a vault", "send `secret` or `vault`")?;
+    let places = [secret.is_some(), request.vault.is_some(), request.file.is_some()];
+    let places = places.into_iter().filter(|is_there| *is_there).count();
+    let field = if request.vault.is_some() { "vault" } else { "file" };
     ensure(
-        secret.is_some() || request.vault.is_some() || request.kind == CredentialKind::AuthorizationCode,
+        places <= 1,
+        field,
+        "the secret is in several places",
+        "send one of `secret`, `vault` and `file`",
+    )?;
+    ensure(
+        places == 1 || request.kind == CredentialKind::AuthorizationCode,
         "secret",
         "there is no secret",
-        "send it as `secret`, or say where in a vault it is as `vault`",
+        "send it as `secret`, or say where it is: in a vault as `vault`, in a mounted file as `file`",
     )?;
     let document = CredentialDocument {
         authentication: authentication(&request, plain_http)?,
@@ -62,6 +69,7 @@ pub fn new_credential(
         user: request.user,
         expires_ms: request.expires_ms,
         vault: request.vault,
+        file: request.file,
         provider: request.provider,
     };
     Ok(NewCredential { document, secret })
@@ -93,8 +101,9 @@ fn valid_secret(SecretText(mut text): SecretText) -> Result<Secret, CallError> {
 fn check_fields_of_kind(request: &CredentialRequest) -> Result<(), CallError> {
     use CredentialKind::{ApiKey, AuthorizationCode, Basic, Bearer, ClientCredentials};
     const OAUTH: &[CredentialKind] = &[ClientCredentials, AuthorizationCode];
-    let fields: [(&str, bool, &[CredentialKind]); 13] = [
+    let fields: [(&str, bool, &[CredentialKind]); 14] = [
         ("vault", request.vault.is_some(), &[ApiKey, Bearer, Basic, ClientCredentials]),
+        ("file", request.file.is_some(), &[ApiKey, Bearer, Basic, ClientCredentials]),
         ("header", request.header.is_some(), &[ApiKey]),
         ("prefix", request.prefix.is_some(), &[ApiKey]),
         ("query", request.query.is_some(), &[ApiKey]),

@@ -95,7 +95,7 @@ impl RootKeySource {
                 let value = value.as_ref().ok_or_else(|| {
                     SourceError::new(
                         format!("the variable `{name}` is not set"),
-                        "start the daemon with the root key in it, or unseal it with `POST /v1/unseal`",
+                        "start the daemon with the root key in it, or unseal it with `toolgate credential unseal`",
                     )
                 })?;
                 RootKey::read_text(value.expose())
@@ -183,7 +183,7 @@ fn read_key(file: File, path: &Path) -> Result<RootKey, SourceError> {
 fn unreadable(path: &Path, error: &dyn std::fmt::Display) -> SourceError {
     SourceError::new(
         format!("the root key in `{}` cannot be read: {error}", path.display()),
-        "put the root key there, or unseal the daemon with `POST /v1/unseal`",
+        "put the root key there, or unseal the daemon with `toolgate credential unseal`",
     )
 }
 

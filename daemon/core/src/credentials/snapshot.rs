@@ -151,10 +151,10 @@ impl Credential {
         seal_context(&self.row, &self.document)
     }
 
-    /// Whether requests use a secret from a vault. For an OAuth2 client, only the client secret is in the vault; requests
+    /// Whether requests use a secret from a vault or a file. For an OAuth2 client, only the client secret is there; requests
     /// use the token, which is stored here.
-    pub fn is_read_from_vault(&self) -> bool {
-        self.document.vault.is_some() && self.document.authentication.client().is_none()
+    pub fn is_read_elsewhere(&self) -> bool {
+        self.document.is_kept_elsewhere() && self.document.authentication.client().is_none()
     }
 
     pub fn open(&self, keys: &Keyring) -> Result<SecretFields, EnvelopeError> {

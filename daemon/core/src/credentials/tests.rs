@@ -63,8 +63,15 @@ impl Fixture {
         let audit = self.audit.clone();
         let client_metadata_url = None;
         let references = None;
-        let settings =
-            CredentialSettings { audit, source, references, http, redirect_url, client_metadata_url };
+        let settings = CredentialSettings {
+            audit,
+            source,
+            references,
+            files: None,
+            http,
+            redirect_url,
+            client_metadata_url,
+        };
         self.open_set(settings).await
     }
 
@@ -112,6 +119,7 @@ pub(super) fn bearer() -> CredentialDocument {
         shared: true,
         expires_ms: None,
         vault: None,
+        file: None,
     }
 }
 
@@ -155,7 +163,12 @@ pub(super) async fn find_secrets(
     let (authority, path) = rest.split_at(rest.find('/').unwrap());
     let wanted = CredentialRequest {
         organization: &name(organization),
-        rights: CredentialRights { providers: &providers, user, user_credentials: true },
+        rights: CredentialRights {
+            providers: &providers,
+            user,
+            speaks_for_organization: true,
+            user_credentials: true,
+        },
         target: &Target::parse(scheme, authority, path, "GET").unwrap(),
     };
     credentials.for_request(&wanted, now_ms).await

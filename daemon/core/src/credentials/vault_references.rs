@@ -1,5 +1,5 @@
-//! Secrets that stay in a vault: a credential's document has a reference, and the daemon reads the secret when a request
-//! needs it.
+//! Secrets that stay in a vault or in a mounted file: a credential's document has a reference, and the daemon reads the secret when a
+//! request needs it.
 //!
 //! The document is bound to the ciphertext of the credential. So after a change in the database the credential does not
 //! decrypt, and the daemon does not read the vault for it. A sealed daemon reads nothing either.
@@ -11,19 +11,22 @@
 //! A secret is cached in encrypted form for a short time. After that the cache is not used, even if the vault does not
 //! respond: removing a secret from the vault takes it from the daemon too.
 
+use std::io;
 use std::ops::Range;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Instant, UNIX_EPOCH};
 
 use tokio::sync::OwnedMutexGuard;
 use toolgate_api::error::CallError;
 use toolgate_api::name::Name;
 use toolgate_sandbox::Secret;
-use toolgate_state::config::{KvPath, ReferencePrefix, invalid_reference};
+use toolgate_state::config::{KvPath, ReferencePrefix, invalid_file, invalid_reference};
 
 use super::envelope::SealedSecret;
 use super::injection::is_sendable;
 use super::keyring::Keyring;
+use super::password_file::read_password;
 use super::refresh::advance;
 use super::snapshot::{Credential, Keys};
 use super::vault::{Vault, VaultError};
@@ -32,6 +35,9 @@ use super::{CredentialRefusal, Credentials, damaged_refusal, sealed_refusal};
 /// Time before the next read of the same secret after a failure. Retries of calls must not become a request storm, and
 /// the fix must show soon.
 const RETRY_DELAY_MS: u64 = 5_000;
+
+/// How long a secret of a file is cached.
+const FILE_KEPT_MS: u64 = 1_000;
 
 /// The vault that credentials may refer to.
 pub struct VaultReferences {
@@ -59,11 +65,46 @@ struct CachedSecret {
 /// A secret from a vault, decrypted for one request.
 pub(super) struct VaultSecret {
     pub secret: Secret,
-    /// Version of the secret in the vault.
+    /// Version of the secret in the vault; of a file, when it was changed.
     pub version: u64,
 }
 
 impl Credentials {
+    /// The file of a reference, if the organization may use it.
+    pub(super) fn secret_file(&self, organization: &Name, name: &str) -> Result<PathBuf, CallError> {
+        match &self.0.files {
+            Some(folders) => folders.file(organization, name),
+            None => Err(invalid_file(
+                "references to files are not enabled",
+                "send `secret`, or let the operator set the folder of references: `credentials.file_references`",
+            )),
+        }
+    }
+
+    /// Reads the vault or the file, without the cache.
+    pub(super) async fn read_secret_elsewhere(
+        &self,
+        credential: &Credential,
+    ) -> Result<VaultSecret, CredentialRefusal> {
+        let Some(name) = &credential.document.file else { return self.read_vault_secret(credential).await };
+        let row = &credential.row;
+        let refused = |why: String| {
+            tracing::warn!(organization = %row.organization, credential = %row.name, why, "a file with a secret is not used");
+            CredentialRefusal::NotInFile { name: row.name.clone(), why }
+        };
+        let file = self.secret_file(&row.organization, name).map_err(|error| refused(error.message))?;
+        let folder = self.0.files.as_ref().map(|folders| folders.of(&row.organization)).unwrap_or_default();
+        let read = tokio::task::spawn_blocking(move || read_file(&folder, &file)).await;
+        let (secret, version) =
+            read.map_err(|error| refused(error.to_string()))?.map_err(|error| refused(error.to_string()))?;
+        match is_sendable(secret.expose()) {
+            true => Ok(VaultSecret { secret, version }),
+            false => Err(refused(
+                "it is empty, too long, or has characters that a header cannot contain".to_owned(),
+            )),
+        }
+    }
+
     /// Parses a reference, and checks that the organization may use it.
     pub(super) fn parse_reference(&self, organization: &Name, reference: &str) -> Result<KvPath, CallError> {
         match &self.0.references {
@@ -107,7 +148,7 @@ impl Credentials {
         let snapshot = self.0.snapshot.load_full();
         let Keys::Open(keys) = &snapshot.keys else { return Err(sealed_refusal()) };
         let started = Instant::now();
-        let read = self.read_vault_secret(credential).await;
+        let read = self.read_secret_elsewhere(credential).await;
         let result = match &read {
             Ok(read) => match keys.seal(&credential.seal_context(), read.secret.expose()) {
                 Ok(sealed) => Ok(CachedSecret { sealed, version: read.version }),
@@ -116,6 +157,7 @@ impl Credentials {
             Err(refusal) => Err(refusal.clone()),
         };
         let kept_ms = match &result {
+            Ok(_) if credential.document.file.is_some() => FILE_KEPT_MS,
             Ok(_) => self.0.references.as_ref().map_or(0, |references| references.kept_ms),
             Err(_) => RETRY_DELAY_MS,
         };
@@ -125,11 +167,7 @@ impl Credentials {
         read
     }
 
-    /// Reads the vault, without the cache.
-    pub(super) async fn read_vault_secret(
-        &self,
-        credential: &Credential,
-    ) -> Result<VaultSecret, CredentialRefusal> {
+    async fn read_vault_secret(&self, credential: &Credential) -> Result<VaultSecret, CredentialRefusal> {
         let (row, reference) = (&credential.row, credential.document.vault.as_deref());
         let path = self.parse_reference(&row.organization, reference.unwrap_or_default());
         let path = path.map_err(|error| not_in_vault(credential, &error.message))?;
@@ -169,6 +207,17 @@ impl VaultRead {
             Err(refusal) => Some(Err(refusal.clone())),
         }
     }
+}
+
+/// Reads a file with a secret, and when it was changed. A link may lead to a file of the folder, as those of a mounted volume of
+/// Kubernetes do, and not out of it.
+fn read_file(folder: &Path, file: &Path) -> io::Result<(Secret, u64)> {
+    let file = file.canonicalize()?;
+    if !file.starts_with(folder.canonicalize()?) {
+        return Err(io::Error::other("it is a link that leads out of the organization's folder"));
+    }
+    let changed = file.metadata()?.modified()?.duration_since(UNIX_EPOCH).unwrap_or_default();
+    Ok((read_password(&file)?, u64::try_from(changed.as_millis()).unwrap_or(u64::MAX)))
 }
 
 fn refusal_of(credential: &Credential, error: &VaultError) -> CredentialRefusal {

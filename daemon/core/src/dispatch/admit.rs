@@ -11,9 +11,10 @@
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until, timeout_at};
-use toolgate_admission::{self as admission, Admitted, CallFacts, Refusal, Rules, Verdict};
+use toolgate_admission::{self as admission, Admitted, CallAccess, CallFacts, Refusal, Rules, Verdict};
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::grant::FilesystemAccess;
+use toolgate_api::hints::Hints;
 use toolgate_api::name::Namespace;
 use toolgate_sandbox::workspace::{Quota, WorkspaceError};
 use toolgate_sandbox::{Component, QueueError, Slot, Workspace};
@@ -64,13 +65,14 @@ impl Dispatcher {
         let mut files = None;
         loop {
             let slot = self.wait_for_slot(session, options, deadline, stop).await?;
+            let turn = self.turn(session, call.arguments.len()).await;
             let snapshot = self.0.registry.snapshot();
             let (compiling, setup) = (snapshot.compiling_plugin(&call.tool), &session.setup);
             let may_use = |plugin: &Namespace| {
                 options.test.is_some() || snapshot.may_use(&setup.organization, &setup.agent, plugin)
             };
             if compiling.as_ref().is_some_and(may_use) && !stop.is_requested() {
-                drop(slot);
+                drop((slot, turn));
                 Box::pin(self.wait_until_compiled(call, deadline(), stop)).await?;
                 continue;
             }
@@ -83,7 +85,8 @@ impl Dispatcher {
                 Some(exceeded) => Verdict::Refused(Refusal::rounds_exceeded(exceeded.what, exceeded.allowed)),
             };
             let decision = deciding.elapsed();
-            if files.is_none() && options.outer.is_none() && may_change_files(&verdict) {
+            drop(turn);
+            if files.is_none() && options.outer.is_none() && needs_files(&verdict) {
                 files = session.changing_files.try_enter(ONE_ORGANIZATION);
                 if files.is_none() && !stop.is_requested() {
                     drop(slot);
@@ -154,21 +157,19 @@ fn retry_at(verdict: &Charged, stop: Stop<'_>) -> Option<Instant> {
     Some(after(Instant::now(), retry_after_ms))
 }
 
-fn may_change_files(verdict: &Verdict<Component>) -> bool {
+fn needs_files(verdict: &Verdict<Component>) -> bool {
     let call: &CallFacts<Component> = match verdict {
         Verdict::Run(checked) => checked,
         Verdict::NeedsApproval(unapproved) => unapproved,
         Verdict::Refused(_) => return false,
     };
     // A script holds the files for all its calls: one that waited for them would keep its slot from the call that has them.
-    call.access().may_call_tools() || !call.hints().read_only && has_workspace(call)
+    call.access().may_call_tools() || may_change_files(call.hints(), call.access())
 }
 
-fn has_workspace(call: &CallFacts<Component>) -> bool {
-    match call.access().filesystem() {
-        FilesystemAccess::None => false,
-        FilesystemAccess::Workspace => true,
-    }
+/// Whether a call of a tool with these hints and this access can change the session's files.
+pub(super) fn may_change_files(hints: Hints, access: &CallAccess) -> bool {
+    !hints.read_only && access.filesystem() == FilesystemAccess::Workspace
 }
 
 /// Waits for the right to change the session's files. None where the call is stopped.
@@ -193,7 +194,7 @@ pub(super) async fn open_workspace(
     deadline: Instant,
     stop: Stop<'_>,
 ) -> Result<Option<Workspace>, CallError> {
-    if !has_workspace(admitted) {
+    if admitted.access().filesystem() == FilesystemAccess::None {
         return Ok(None);
     }
     let limits = admitted.limits();

@@ -10,6 +10,7 @@ use toolgate_api::call::{CallStatus, Executed};
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_audit as audit;
 use toolgate_macros::boxed;
+use toolgate_state::clock::now_ms;
 
 use super::known_calls::{id_reused, known_outcome};
 use super::{Dispatcher, Origin};
@@ -82,9 +83,11 @@ impl Dispatcher {
         BatchOutcome { results }
     }
 
-    /// Runs one call of a client that has no rounds: an MCP client bounds its own loops.
+    /// Runs one call of a client that has no turns, and whose session may last for ever (MCP). Each new call is a round of the last
+    /// hour.
     pub async fn single(&self, session: &Arc<Session>, call: RequestedCall, origin: &Origin) -> CallAnswer {
-        self.call_idempotent(session, call, origin, None, None).await
+        let round = if call.id_is_new { session.state.enter_round_of_hour(now_ms()) } else { Ok(()) };
+        self.call_idempotent(session, call, origin, round.err(), None).await
     }
 
     /// Runs the calls of one request at the same time. A request with a new id is a round of its turn.
@@ -170,4 +173,39 @@ fn task_failure(id: &str, tool: &Arc<str>) -> CallAnswer {
         "tell the operator; the daemon's log says more",
     );
     CallOutcome::new(id, tool, Executed::Unknown, OutcomeState::Error(error)).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::value::RawValue;
+
+    use super::*;
+
+    /// The order of `docs/calls.md`: what a person or a client must do comes before what only takes time.
+    #[test]
+    fn t4_next_is_what_comes_first_of_a_running_call_and_each_other_kind() {
+        let json = || RawValue::from_string("{}".to_owned()).unwrap();
+        let client = || OutcomeState::ClientRequired { payload: json(), expires_ms: 0 };
+        let kinds = || {
+            [
+                (OutcomeState::ApprovalRequired(None), Next::Approval),
+                (client(), Next::Client),
+                (OutcomeState::Running, Next::Wait),
+                (OutcomeState::Ok(json()), Next::Wait),
+                (OutcomeState::Error(CallError::cancellation()), Next::Wait),
+            ]
+        };
+        let outcome = |state| CallAnswer::from(CallOutcome::new("c", &"a/b".into(), Executed::No, state));
+        let next = |states: Vec<OutcomeState>| {
+            BatchOutcome { results: states.into_iter().map(outcome).collect() }.next()
+        };
+        for (kind, with_running) in kinds() {
+            assert_eq!(next(vec![OutcomeState::Running, kind]), with_running);
+        }
+        for (kind, with_running) in kinds() {
+            assert_eq!(next(vec![kind, OutcomeState::Running]), with_running);
+        }
+        assert_eq!(next(vec![OutcomeState::Ok(json())]), Next::Model);
+        assert_eq!(next(vec![client(), OutcomeState::ApprovalRequired(None)]), Next::Approval);
+    }
 }

@@ -24,7 +24,7 @@ use super::{
     Attempt, CallOptions, Charged, Dispatcher, Origin, OuterCall, Recorded, Stop, admit, charge_time, client,
     consumer, deadline_of, record,
 };
-use crate::call::{CallAnswer, CallOutcome, OutcomeState, RequestedCall};
+use crate::call::{CallAnswer, CallOutcome, MODEL_TEXT_BYTES, OutcomeState, RequestedCall};
 use crate::detach::DetachOnDrop;
 use crate::metrics::Phase;
 use crate::sessions::{CallState, ClientPart, Lookup, PendingOn, RoundsExceeded, RunningCall, Session};
@@ -41,8 +41,7 @@ impl Dispatcher {
         outer: Option<OuterCall>,
     ) -> CallAnswer {
         if let Some(fault) = &call.fault {
-            self.record_unopened(session, &call, origin, fault);
-            return CallOutcome::of_error(&call, (**fault).clone()).into();
+            return self.refuse_unopened(session, &call, origin, (**fault).clone());
         }
         let arguments_sha256 = audit::sha256(call.arguments.as_bytes());
         match session.calls.open(&call.id, &call.tool, arguments_sha256.0, now_ms(), session.end_signal()) {
@@ -72,17 +71,6 @@ impl Dispatcher {
             Lookup::Conflict => self.refuse_unopened(session, &call, origin, id_reused(&call.id)),
             Lookup::Full => self.refuse_unopened(session, &call, origin, session_full()),
         }
-    }
-
-    pub(super) fn refuse_unopened(
-        &self,
-        session: &Arc<Session>,
-        call: &RequestedCall,
-        origin: &Origin,
-        error: CallError,
-    ) -> CallAnswer {
-        self.record_unopened(session, call, origin, &error);
-        CallOutcome::of_error(call, error).into()
     }
 
     /// Runs a call to a recorded end, also where its caller hangs up, which stops a call that ends with its request.
@@ -158,7 +146,7 @@ impl Dispatcher {
         drop(permits);
         session.touch(now_ms());
         let outcome = CallOutcome { duration: arrived.elapsed(), ..performed };
-        if let Err(error) = self.record_outcome(entry, &outcome, options).await {
+        if let Err(error) = self.record_outcome(session, entry, &outcome, options).await {
             // A call that ran and could not be recorded is not shown as done.
             let state = OutcomeState::Error(record::unrecordable(&error));
             return end(running, events, CallOutcome { state, ..outcome });
@@ -212,12 +200,15 @@ impl Dispatcher {
 
     async fn record_outcome(
         &self,
+        session: &Session,
         entry: Entry,
         outcome: &CallOutcome,
         options: &CallOptions,
     ) -> Result<(), AuditError> {
         let began = Instant::now();
+        let turn = self.turn(session, outcome.output().map_or(0, |json| json.get().len())).await;
         let (audit, outcome) = (&self.0.audit, record::outcome(outcome));
+        drop(turn);
         let recorded = match options.outer {
             Some(_) => audit.close_inner(entry, outcome),
             None => audit.close(entry, outcome).await,
@@ -285,10 +276,11 @@ impl Dispatcher {
             Box::pin(self.release_approval(approval)).await;
         }
         self.observe_run(attempt, began, &mut finished);
-        let outcome = match script.and_then(|script| script.take_end()) {
+        let mut outcome = match script.as_deref().and_then(Script::take_end) {
             Some(state) => script_end(attempt, state, &finished).by(&admitted),
             None => self.check_result(attempt, &admitted, &mut finished).await,
         };
+        outcome.content.extend(script.iter().flat_map(|script| script.take_notes()));
         let outcome = outcome.with_arguments_instead(instead.as_deref());
         let organization = &attempt.session.setup.organization;
         let redacts_emails = || self.0.registry.snapshot().redacts_emails(organization);
@@ -346,10 +338,18 @@ impl Dispatcher {
         finished: &mut FinishedCall,
     ) -> CallOutcome {
         let output = std::mem::replace(&mut finished.outcome, Err(CallError::cancellation()));
-        let mut content = Vec::new();
+        let (mut content, mut kept_in) = (Vec::new(), None);
+        let short = admitted.limits().output_bytes.min(MODEL_TEXT_BYTES as u64);
         let state = match output {
-            Ok(Output::Result(json)) if json.len() as u64 > admitted.limits().output_bytes => {
-                Box::pin(spill(attempt.session, admitted, json, &mut finished.effects)).await
+            Ok(Output::Result(json)) if json.len() as u64 > short => {
+                let is_for_model = attempt.outer.is_none();
+                let effects = &mut finished.effects;
+                let turn = self.turn(attempt.session, json.len()).await;
+                let spilling = spill(attempt.session, admitted, json, turn, is_for_model, effects);
+                Box::pin(spilling).await.map(|spilled| {
+                    (content, kept_in) = (spilled.content, spilled.kept_in);
+                    spilled.state
+                })
             }
             Ok(Output::Result(json)) => admitted.check_result(&json).and_then(|with_content| {
                 let output = match with_content {
@@ -371,7 +371,7 @@ impl Dispatcher {
         let executed = if finished.executed { Executed::Yes } else { Executed::No };
         let state = state.unwrap_or_else(|error| OutcomeState::Error(with_withheld_files(error, admitted)));
         let outcome = CallOutcome::new(&attempt.call.id, &attempt.call.tool, executed, state).by(admitted);
-        CallOutcome { content, usage: finished.usage, ..outcome }
+        CallOutcome { content, kept_in, usage: finished.usage, ..outcome }
     }
 
     /// Counts the end of a call for a canary (O1) and for the session's circuit breaker (G13).

@@ -13,7 +13,7 @@ use toolgate_sandbox::{
 use toolgate_state::clock::now_ms;
 
 use super::script::Script;
-use super::{Attempt, Dispatcher, Recorded, events, rules_of};
+use super::{Attempt, Dispatcher, MCP, Origin, Recorded, events, rules_of};
 use crate::credentials::{CredentialRefusal, CredentialRequest, Credentials};
 use crate::messages::Mailbox;
 use crate::sessions::Session;
@@ -44,7 +44,7 @@ impl Dispatcher {
             seed: script.map_or_else(rand::random, |script| script.seed()),
             settings: admitted.settings().cloned(),
             upstreams: Some(self.0.upstreams.clone()),
-            credentials: credentials_for(&self.0.credentials, session, admitted),
+            credentials: credentials_for(&self.0.credentials, session, attempt.origin, admitted),
             before_effect: sync_intent_before_effect(entry),
             progress: events::progress(&self.0.events, session, call),
             services: Services {
@@ -71,6 +71,7 @@ impl Dispatcher {
 fn credentials_for(
     store: &Credentials,
     session: &Arc<Session>,
+    origin: &Origin,
     admitted: &Admitted<Component>,
 ) -> toolgate_sandbox::Credentials {
     let reach = admitted.access();
@@ -79,6 +80,7 @@ fn credentials_for(
     }
     let providers: Arc<[String]> = reach.credentials().map(str::to_owned).collect();
     let user_credentials = reach.may_use_user_credentials();
+    let speaks_for_organization = origin.source != MCP;
     let (store, session) = (store.clone(), Arc::clone(session));
     let (refusals, organization) = (store.clone(), session.setup.organization.clone());
     let credentials = toolgate_sandbox::Credentials::new(move |permitted| {
@@ -87,6 +89,7 @@ fn credentials_for(
             let rights = CredentialRights {
                 providers: &providers,
                 user: session.setup.user.as_deref(),
+                speaks_for_organization,
                 user_credentials,
             };
             Ok(find_credentials(&store, &session, rights, &permitted).await?)

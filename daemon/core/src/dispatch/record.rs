@@ -166,7 +166,7 @@ impl<'a> RecordedVerdict<'a> {
         let tool = refusal.tool.as_ref().and_then(|id| catalogue.find(&id.to_string()));
         Self {
             verdict: audit::Verdict::Refused,
-            reason: reason(&refusal.reason),
+            reason: Reason { why: refusal.why.as_deref().map(shown_why), ..reason(&refusal.reason) },
             tool: refusal.tool.as_ref().map(ToString::to_string),
             descriptor: tool.map(|tool| tool.descriptor()),
             plugin: tool.map(|tool| PluginStamp {
@@ -177,8 +177,14 @@ impl<'a> RecordedVerdict<'a> {
     }
 }
 
+/// The beginning of a refusal's words: they name entries of documents, which can be long.
+fn shown_why(why: &str) -> Cow<'_, str> {
+    const BYTES: usize = 300;
+    why.get(..why.floor_char_boundary(BYTES)).unwrap_or_default().into()
+}
+
 fn reason(reason: &toolgate_admission::Reason) -> Reason<'_> {
-    Reason { layer: reason.layer.as_str().into(), rule: reason.rule.into() }
+    Reason::by(reason.layer.as_str(), reason.rule)
 }
 
 /// The outcome as it is recorded.
@@ -282,7 +288,7 @@ pub(super) fn client_intent<'a>(
     policy_revision: u64,
     origin: &'a Origin,
 ) -> CallIntent<'a> {
-    let reason = Reason { layer: "session".into(), rule: "client_result".into() };
+    let reason = Reason::by("session", "client_result");
     let recorded = RecordedVerdict::of_client_part(&pending.outcome, reason);
     pending_intent(session, pending, recorded, policy_revision, origin)
 }
@@ -294,7 +300,7 @@ pub(super) fn cancelled_intent<'a>(
     policy_revision: u64,
     origin: &'a Origin,
 ) -> CallIntent<'a> {
-    let reason = Reason { layer: "session".into(), rule: "cancelled".into() };
+    let reason = Reason::by("session", "cancelled");
     let recorded = match &pending.on {
         PendingOn::Client(_) => RecordedVerdict::of_client_part(&pending.outcome, reason),
         PendingOn::Person | PendingOn::Script { .. } => RecordedVerdict {

@@ -8,14 +8,15 @@ use serde_json::value::RawValue;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use toolgate_admission::{Layer, Reason, Refusal, Verdict};
-use toolgate_api::error::CallError;
+use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::text::escape_for_display;
 use toolgate_audit as audit;
 use toolgate_audit::{AdminRecord, Row};
 
 use super::admit::AdmittedEntry;
+use super::events::CallEvents;
 use super::{Attempt, CallOptions, Dispatcher, Origin, record};
-use crate::call::{CallOutcome, RequestedCall};
+use crate::call::{CallAnswer, CallOutcome, RequestedCall};
 use crate::metrics::Phase;
 use crate::sessions::{Counted, RefusalKind, RefusedCall, RepeatedRefusals, RunningCall, Session};
 
@@ -105,9 +106,27 @@ impl Dispatcher {
         true
     }
 
-    /// Records an attempt at a call that is not opened: it is faulty, or its id is taken (9.18). The record is an act and not a
-    /// call, since the call of that id is another one, whose record counts.
-    pub(super) fn record_unopened(
+    /// Refuses a call that is not opened: it is faulty, or its id is taken. Its events are left out where the id is that of
+    /// another call, which has its own (G6).
+    pub(super) fn refuse_unopened(
+        &self,
+        session: &Arc<Session>,
+        call: &RequestedCall,
+        origin: &Origin,
+        error: CallError,
+    ) -> CallAnswer {
+        self.record_unopened(session, call, origin, &error);
+        let is_others = error.error_type == ErrorType::Conflict;
+        let outcome = CallOutcome::of_error(call, error);
+        if !is_others {
+            CallEvents::begin(&self.0.events, session, call, true).end(&outcome);
+        }
+        outcome.into()
+    }
+
+    /// Records an attempt at a call that is not opened (9.18). The record is an act and not a call, since the call of that id may
+    /// be another one, whose record counts.
+    fn record_unopened(
         &self,
         session: &Arc<Session>,
         call: &RequestedCall,

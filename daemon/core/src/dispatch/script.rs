@@ -1,6 +1,7 @@
 //! The calls that a script makes (T13): each takes the way of every call, in the slot of the call that runs the script.
 //!
-//! An inner call has the id of its outer call and a number. A script that waited for an approval runs again with the same
+//! An inner call has the id of its outer call and a number. Calls that a script makes at once run at once, and their answers reach it
+//! in the order of the calls, so that each run of it sees the same. A script that waited for an approval runs again with the same
 //! clock and the same random numbers, so it makes the same calls under the same ids, and those that have ended answer from
 //! their record (R7). The same id with another tool or other arguments is a conflict, which ends the script.
 //!
@@ -10,6 +11,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use futures_util::future::join_all;
 use parking_lot::Mutex;
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -24,11 +26,15 @@ use toolgate_audit as audit;
 use toolgate_audit::inner_id;
 use toolgate_sandbox::{Component, InnerCall, OtherTools, Remainder};
 
+use super::admit::may_change_files;
 use super::{Attempt, Dispatcher, Origin, OuterCall, rules_of};
 use crate::call::{CallAnswer, OutcomeState, RequestedCall};
 use crate::sessions::Session;
 use crate::signature;
 use crate::traces::TraceParent;
+
+/// Most calls that a script makes at once (`wit/plugin.wit`).
+const AT_ONCE: u64 = 8;
 
 /// A script's view of the agent's other tools.
 pub(super) struct Script {
@@ -44,6 +50,10 @@ pub(super) struct Script {
     egress_left: AtomicU64,
     /// Fuel of its calls, which their own records have.
     inner_fuel: AtomicU64,
+    /// Changes of approvers to the arguments of its calls, in words.
+    notes: Mutex<Vec<ContentBlock>>,
+    /// Held by a call that may change files, so that no edit of a file is lost. The script itself has the session's files.
+    changing_files: tokio::sync::Mutex<()>,
     end: Mutex<Option<OutcomeState>>,
 }
 
@@ -73,6 +83,8 @@ impl Script {
             most_calls: admitted.limits().inner_calls,
             egress_left: AtomicU64::new(admitted.limits().egress_bytes),
             inner_fuel: AtomicU64::new(0),
+            notes: Mutex::default(),
+            changing_files: tokio::sync::Mutex::default(),
             end: Mutex::new(None),
         })
     }
@@ -87,6 +99,11 @@ impl Script {
         self.end.lock().take()
     }
 
+    /// The notes about its calls for the model, for which a script has no place.
+    pub(super) fn take_notes(&self) -> Vec<ContentBlock> {
+        std::mem::take(&mut self.notes.lock())
+    }
+
     /// The seed of the script's random numbers, the same in each of its runs. A session's id cannot be guessed.
     pub(super) fn seed(&self) -> [u8; 32] {
         audit::sha256(format!("{}\n{}", self.session.setup.id, self.outer).as_bytes()).0
@@ -96,21 +113,41 @@ impl Script {
         rules_of(&self.dispatcher.0.registry.snapshot(), &self.session)
     }
 
-    async fn run(&self, tool: &str, arguments: String, fuel: u64) -> InnerCall {
-        let number = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
-        let refused = match number > self.most_calls {
-            true => Some(too_many(self.most_calls)),
-            false => find(&self.rules(), tool).and_then(|tool| refuse_in_script(&tool)),
-        };
+    async fn run_all(&self, calls: Vec<(String, String)>, fuel: u64) -> Vec<InnerCall> {
+        let count = calls.len() as u64;
+        let first = self.calls.fetch_add(count, Ordering::Relaxed) + 1;
+        let left = Remainder { fuel, egress_bytes: self.egress_left.load(Ordering::Relaxed) };
+        let numbered = (first..).zip(calls).map(|(number, (tool, arguments))| {
+            let found = find(&self.rules(), &tool);
+            let refused = match (number > self.most_calls, number - first >= AT_ONCE) {
+                (true, _) => Some(too_many(self.most_calls)),
+                (_, true) => Some(too_many_at_once()),
+                _ => found.as_ref().and_then(refuse_in_script),
+            };
+            let changes_files = found.is_some_and(|tool| may_change_files(tool.hints(), tool.access()));
+            let call = RequestedCall::new(&inner_id(&self.outer, number), &tool, arguments.into());
+            self.run(call, left, refused, changes_files)
+        });
+        let answers = join_all(numbered).await;
+        // Answers from the record count as what the call used, so that each run of the script has the same left.
+        answers.into_iter().map(|answer| self.result_of(answer)).collect()
+    }
+
+    async fn run(
+        &self,
+        call: RequestedCall,
+        left: Remainder,
+        refused: Option<CallError>,
+        changes_files: bool,
+    ) -> Result<CallAnswer, CallError> {
         // The id may be that of a call in an earlier run of the script.
-        let id = inner_id(&self.outer, number);
-        let call = RequestedCall { id_is_new: false, ..RequestedCall::new(&id, tool, arguments.into()) };
+        let call = RequestedCall { id_is_new: false, ..call };
         if let Some(error) = refused {
             // A script can hide the error, so the log has it.
-            self.dispatcher.record_unopened(&self.session, &call, &self.origin, &error);
-            return InnerCall { result: Some(Err(error)), fuel: 0 };
+            return Ok(self.dispatcher.refuse_unopened(&self.session, &call, &self.origin, error));
         }
-        let left = Remainder { fuel, egress_bytes: self.egress_left.load(Ordering::Relaxed) };
+        let _files = if changes_files { Some(self.changing_files.lock().await) } else { None };
+        let _instance = self.dispatcher.0.sandbox.inner_instance().await;
         let outer = OuterCall { deadline: self.deadline, left };
         let (dispatcher, session, origin) =
             (self.dispatcher.clone(), Arc::clone(&self.session), self.origin.clone());
@@ -118,27 +155,28 @@ impl Script {
         let call =
             async move { dispatcher.call_idempotent(&session, call, &origin, None, Some(outer)).await };
         let task = tokio::spawn(self.dispatcher.0.detached.track(call));
-        match AbortOnDropHandle::new(task).await {
-            Ok(answer) => self.result_of(&answer),
-            Err(_) => InnerCall { result: Some(Err(task_failure())), fuel: 0 },
-        }
+        AbortOnDropHandle::new(task).await.map_err(|_| task_failure())
     }
 
     /// The answer as the script gets it, or the end of the script.
-    ///
-    /// Answers from the record count as what the call used, so that each run of the script has the same left.
-    fn result_of(&self, answer: &CallAnswer) -> InnerCall {
+    fn result_of(&self, answer: Result<CallAnswer, CallError>) -> InnerCall {
+        let answer = match answer {
+            Ok(answer) => answer,
+            Err(error) => return InnerCall { result: Some(Err(error)), fuel: 0 },
+        };
         let outcome = &answer.outcome;
         self.inner_fuel.fetch_add(outcome.usage.fuel, Ordering::Relaxed);
-        // Its calls are made one after another.
+        // The guest waits for all of its calls, so nothing else writes.
         let egress_left = self.egress_left.load(Ordering::Relaxed).saturating_sub(outcome.usage.egress_bytes);
         self.egress_left.store(egress_left, Ordering::Relaxed);
         let ends = |state| {
-            *self.end.lock() = Some(state);
+            self.end.lock().get_or_insert(state);
             None
         };
+        let (note, content) = outcome.split_content();
+        self.notes.lock().extend(note.cloned());
         let result = match (&outcome.state, outcome.output()) {
-            (_, Some(output)) => Some(Ok(output_for_script(output, &outcome.content))),
+            (_, Some(output)) => Some(Ok(output_for_script(output, content))),
             (OutcomeState::ApprovalRequired(approval), _) => {
                 ends(OutcomeState::ApprovalRequired(approval.clone()))
             }
@@ -180,13 +218,12 @@ impl OtherTools for Script {
         refuse_in_script(&found).map_or_else(|| Ok(signature::description(found.descriptor())), Err)
     }
 
-    fn call(
+    fn call_all(
         &self,
-        tool: String,
-        arguments: String,
+        calls: Vec<(String, String)>,
         fuel: u64,
-    ) -> Pin<Box<dyn Future<Output = InnerCall> + Send + '_>> {
-        Box::pin(async move { self.run(&tool, arguments, fuel).await })
+    ) -> Pin<Box<dyn Future<Output = Vec<InnerCall>> + Send + '_>> {
+        Box::pin(self.run_all(calls, fuel))
     }
 }
 
@@ -222,6 +259,11 @@ fn too_many(allowed: u64) -> CallError {
         "make fewer calls, or go on in another script",
     )
     .retryable(false)
+}
+
+fn too_many_at_once() -> CallError {
+    let message = format!("more than {AT_ONCE} calls are made at once");
+    CallError::new(ErrorType::QuotaExceeded, message, "make the rest when these have ended").retryable(false)
 }
 
 fn other_call() -> CallError {

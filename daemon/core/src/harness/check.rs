@@ -5,21 +5,20 @@
 //! stable; [`CODES`] lists them, and `docs/check.md` is generated from it.
 
 use std::collections::BTreeSet;
-use std::path::Path;
 
 use serde::Serialize;
-use serde_json::Value;
-use toolgate_admission::{Descriptor, Rules, ToolDescriptor, descriptor_warnings};
+use serde_json::{Map, Value};
+use toolgate_admission::{Descriptor, Rules, Schema, ToolDescriptor, descriptor_warnings, limits_of};
 use toolgate_api::descriptor::{Example, LeftOut};
 use toolgate_api::error::{CallError, ErrorType};
-use toolgate_api::grant::{Capabilities, FilesystemAccess, RuntimeImport};
+use toolgate_api::grant::{Capabilities, FilesystemAccess, Grant, RuntimeImport};
 use toolgate_api::limits::{Limits, LimitsPatch};
 use toolgate_api::read::ReadError;
 use toolgate_api::text::escape_for_display;
 use toolgate_macros::boxed;
 use toolgate_sandbox::{Component, LogLevel, LogLine};
 
-use super::example::{self, ExampleRunner, error_text, excerpt};
+use super::example::{self, ExampleInputs, ExampleRunner, error_text, excerpt};
 use super::{CompileTools, LOCAL_ORGANIZATION, PluginHarness};
 
 /// A second seed that must give the same output, since calls in a daemon have random seeds.
@@ -62,13 +61,15 @@ macro_rules! codes {
 
 codes! {
     NOT_A_PLUGIN Error "the file is not a component that a daemon can load"
-        "build it for `wasm32-wasip2` with the SDK's `plugin!`, and give the whole file";
+        "build it as the README of `toolgate new` shows, and give the whole file";
     UNDECLARED_IMPORT Error "the component imports an interface whose capability it does not ask for"
-        "write `capabilities(filesystem = workspace)` or `capabilities(network = [\"GET https://api.example.com/v1/\"])` in `plugin!` (without the SDK: ask for it in `capabilities` of the description, or name it in `unused` there if only the language's runtime imports it), or remove the code that imports it";
+        "ask for it in the plugin's `capabilities`, as its README shows; name it in `unused` there if only the language's runtime imports it; or remove the code that imports it";
+    NOTHING_STARTS Error "the component does not start under the default limits, so no call of it can run"
+        "let the operator raise the limit that the message names, or build the component to need less";
     DESCRIBE_FAILED Error "`describe` returns no description"
-        "make `describe` (with the SDK: each `JsonSchema` of your own) return without a crash, files, clock or network";
+        "make `describe` and each schema of your own return without a crash, files, clock or network";
     DESCRIPTION_VARIES Error "`describe` returns something else at another time, or with other random numbers"
-        "make the description (with the SDK: each `JsonSchema` of your own) a constant: a daemon calls `describe` once, when it loads the plugin";
+        "make the description, and each schema of your own, a constant: a daemon calls `describe` once, when it loads the plugin";
     DESCRIPTION_INVALID Error "a field of the description is invalid"
         "write it as `wit/describe.schema.json` requires";
     EXAMPLE_REFUSED Error "the input of an example does not fit the tool's own schema"
@@ -79,10 +80,12 @@ codes! {
         "do not let the output depend on the order of a hash map or on an address";
     EXAMPLE_DIFFERS Error "an example does not give the output that it shows"
         "fix the tool or the example";
+    EXAMPLE_NOT_RUN Warning "an example needs settings or a credential that were not given"
+        "give them with `--settings`, or `--credential` and `--secret-env`";
     EXAMPLE_BY_CHANCE Warning "the output of an example depends on random numbers, which differ in each call"
         "do not let the output depend on the order of a hash map; for a random result, leave out the example's output";
     FUNCTION_LEFT_OUT Warning "a function of a component without the plugin contract is no tool"
-        "change its types, or leave it: the other functions are served";
+        "the other functions are served; its author could change its types";
     UNKNOWN_FIELD Warning "the description has a field that this version does not know"
         "check its spelling; a field of a newer SDK may need a newer daemon";
     UNUSED_CAPABILITY Warning "the plugin asks for a capability that no import of the component can use"
@@ -90,7 +93,7 @@ codes! {
     UNUSED_DECLARATION Warning "the plugin names a capability in `unused` that it asks for, or that no import of the component needs"
         "leave it out of `unused` of the plugin's `capabilities`, which is for what only the language's runtime imports";
     UNUSED_WORKSPACE Warning "`--workspace` is given, and the plugin asks for no files"
-        "write `capabilities(filesystem = workspace)` in `plugin!` (without the SDK: ask for `filesystem` in `capabilities` of the description), or leave `--workspace` out";
+        "ask for `filesystem` in the plugin's `capabilities`, or leave `--workspace` out";
     LIMIT_WITHOUT_EFFECT Warning "a limit is above the maximum that an operator can set"
         "lower it in the plugin's `limits`: the maximum applies anyway";
     NOTHING_RUNS Warning "with a limit of 0 no call can run"
@@ -98,15 +101,15 @@ codes! {
     NO_EXAMPLES Warning "a tool has no example"
         "write one in the tool's `examples`: it helps models to call the tool, and it is a test";
     NO_OUTPUT_SCHEMA Warning "a tool has no output schema"
-        "give the result a type (for a client's tool: `result = Type` in `#[tool]`; without the SDK: an `output_schema`): the daemon then validates each result";
+        "give the result a type or an `output_schema` (for a client's tool: of what the client sends back): the daemon then validates each result";
     OPEN_INPUT Warning "the schema accepts arguments that it does not name"
-        "set `additionalProperties` to false (`#[serde(deny_unknown_fields)]` on a type of your own), so that a misspelt argument is refused";
-    UNDESCRIBED_FIELD Warning "a field of an argument has no description"
-        "write a doc comment on the field of the type (without the SDK: `description`): a model sees nothing else of it";
+        "set `additionalProperties` to false (in Rust: `deny_unknown_fields` of serde), so that a misspelt argument is refused";
+    UNDESCRIBED_FIELD Warning "an argument, or a field of one, has no description"
+        "describe it where it is declared: a model sees nothing else of it";
     NO_PURPOSE Warning "the plugin has no purpose"
-        "write the package's `description` (without the SDK: `purpose`): a catalogue shows it";
+        "write the plugin's `purpose` (in Rust it is the package's `description`): a catalogue shows it";
     NO_PUBLISHER Warning "the plugin has no publisher"
-        "write `publisher = \"…\"` in `plugin!` (without the SDK: `publisher`)";
+        "write the plugin's `publisher`";
 }
 
 /// A problem in a plugin.
@@ -164,20 +167,37 @@ impl Report {
     }
 }
 
-/// Checks a file. Each example starts with a copy of `workspace`, or without files.
+/// A file whose description was read.
+pub struct Inspection {
+    harness: PluginHarness,
+    /// The description, by which the inputs of examples are made.
+    pub descriptor: Descriptor,
+    findings: Vec<Finding>,
+}
+
+/// The first half of a check.
+pub enum Inspected {
+    /// A daemon would not load the file.
+    Refused(Report),
+    /// The examples can run.
+    Readable(Box<Inspection>),
+}
+
+/// Compiles a file and reads its description.
 #[boxed]
-pub async fn check(file: &[u8], tools: CompileTools, workspace: Option<&Path>) -> Result<Report, CallError> {
+pub async fn inspect(file: &[u8], tools: CompileTools) -> Result<Inspected, CallError> {
+    let refused = |findings| Ok(Inspected::Refused(Report::of(findings)));
     let harness = match PluginHarness::open(file, tools).await {
         Ok(harness) => harness,
         Err(error) if error.error_type == ErrorType::InvalidPlugin => {
-            return Ok(Report::of(vec![NOT_A_PLUGIN.error_finding("", &error)]));
+            return refused(vec![NOT_A_PLUGIN.error_finding("", &error)]);
         }
         Err(error) => return Err(error),
     };
     let described = match harness.describe().await {
         Ok(described) => described,
         // Without its hint, which is for callers of tools.
-        Err(error) => return Ok(Report::of(vec![DESCRIBE_FAILED.at("", error_text(&error))])),
+        Err(error) => return refused(vec![DESCRIBE_FAILED.at("", error_text(&error))]),
     };
     let mut findings = Vec::new();
     if harness.describe_otherwise().await.ok().as_ref() != Some(&described) {
@@ -187,27 +207,51 @@ pub async fn check(file: &[u8], tools: CompileTools, workspace: Option<&Path>) -
         Ok(descriptor) => descriptor,
         Err(first) => {
             findings.extend(descriptor_errors(&described, &first));
-            return Ok(Report::of(findings));
+            return refused(findings);
         }
     };
-    if let Some(functions) = harness.functions() {
-        functions.complete(&mut descriptor);
+    match harness.functions() {
+        // Functions have no description that an author could complete.
+        Some(functions) => functions.complete(&mut descriptor),
+        None => findings.extend(text_findings(&descriptor)),
     }
     findings.extend(plugin_findings(harness.component(), &descriptor));
-    findings.extend(workspace.and_then(|_| unused_workspace(&descriptor)));
-    findings.extend(descriptor.tools.iter().enumerate().flat_map(tool_findings));
-    let mut report = Report {
-        namespace: Some(descriptor.namespace.to_string()),
-        version: Some(descriptor.version.clone()),
-        tools: descriptor.tools.len(),
-        examples: descriptor.tools.iter().map(|tool| tool.examples.len()).sum(),
-        unused: descriptor.capabilities.unused.iter().map(|unused| unused.as_str()).collect(),
-        findings,
-    };
-    let rules = harness.rules(descriptor, LimitsPatch::default());
-    report.findings.extend(example_findings(&harness, &rules, workspace).await?);
-    report.findings.sort_by_key(|finding| finding.severity);
-    Ok(report)
+    Ok(Inspected::Readable(Box::new(Inspection { harness, descriptor, findings })))
+}
+
+#[boxed]
+impl Inspection {
+    /// Starts the component once, and runs the examples with this grant and these inputs.
+    pub async fn run_examples(self, granted: Grant, inputs: &ExampleInputs) -> Result<Report, CallError> {
+        let Self { harness, descriptor, findings } = self;
+        let mut report = Report {
+            namespace: Some(descriptor.namespace.to_string()),
+            version: Some(descriptor.version.clone()),
+            tools: descriptor.tools.len(),
+            examples: 0,
+            unused: descriptor.capabilities.unused.iter().map(|unused| unused.as_str()).collect(),
+            findings,
+        };
+        report.findings.extend(inputs.workspace.as_ref().and_then(|_| unused_workspace(&descriptor)));
+        let rules = harness.rules_granting(granted, descriptor, LimitsPatch::default());
+        match start_finding(&harness, &rules).await {
+            Some(finding) => report.findings.push(finding),
+            None => run_examples(&harness, &rules, inputs, &mut report).await?,
+        }
+        report.findings.sort_by_key(|finding| finding.severity);
+        Ok(report)
+    }
+}
+
+/// The finding about a component none of whose calls can start. Language runtimes need more instances or memory than plugins of
+/// Rust, and `describe` runs under limits of its own.
+async fn start_finding(harness: &PluginHarness, rules: &Rules<Component>) -> Option<Finding> {
+    let plugin = rules.catalogue.plugins().next()?;
+    let tool = plugin.descriptor.tools.first()?;
+    let limits = limits_of(rules, tool.wire.as_str());
+    // `NOTHING_RUNS` is about a limit of 0.
+    let error = harness.sandbox.start(&harness.component, &limits).await.err()?;
+    (limits.fuel > 0 && limits.deadline_ms > 0).then(|| NOTHING_STARTS.at("", error_text(&error)))
 }
 
 /// Parses the tools one by one after the first error, so that an author sees one error of each tool.
@@ -262,13 +306,16 @@ fn plugin_findings(component: &Component, descriptor: &Descriptor) -> Vec<Findin
         let kind = if warning.code == NOTHING_RUNS.code { NOTHING_RUNS } else { LIMIT_WITHOUT_EFFECT };
         findings.push(kind.at(warning.path, warning.message));
     }
-    if descriptor.purpose.is_none() {
-        findings.push(NO_PURPOSE.at("/purpose", NO_PURPOSE.meaning));
-    }
-    if descriptor.publisher.is_none() {
-        findings.push(NO_PUBLISHER.at("/publisher", NO_PUBLISHER.meaning));
-    }
     findings
+}
+
+/// Findings about what people and models read.
+fn text_findings(descriptor: &Descriptor) -> Vec<Finding> {
+    let purpose = descriptor.purpose.is_none().then(|| NO_PURPOSE.at("/purpose", NO_PURPOSE.meaning));
+    let publisher =
+        descriptor.publisher.is_none().then(|| NO_PUBLISHER.at("/publisher", NO_PUBLISHER.meaning));
+    let tools = descriptor.tools.iter().enumerate().flat_map(tool_findings);
+    purpose.into_iter().chain(publisher).chain(tools).collect()
 }
 
 /// The finding about `--workspace` for a plugin that cannot access files.
@@ -307,11 +354,14 @@ fn tool_findings((at, tool): (usize, &ToolDescriptor)) -> Vec<Finding> {
         findings
             .push(OPEN_INPUT.at(open, format!("`{name}` accepts arguments that its schema does not name")));
     }
-    // The arguments themselves are described, or the compiler says so.
     let arguments = format!("{place}/properties/");
-    let is_field = |field: &String| field.strip_prefix(&arguments).is_none_or(|rest| rest.contains('/'));
-    for field in undescribed_fields(input, place).into_iter().filter(is_field) {
-        let message = format!("a field of an argument of `{name}` has no description");
+    for field in undescribed_fields(input, place) {
+        let message = match field.strip_prefix(&arguments) {
+            Some(argument) if !argument.contains('/') => {
+                format!("the argument `{argument}` of `{name}` has no description")
+            }
+            _ => format!("a field of an argument of `{name}` has no description"),
+        };
         findings.push(UNDESCRIBED_FIELD.at(field, message));
     }
     findings
@@ -372,36 +422,54 @@ fn open_objects(schema: &Value, place: String) -> Vec<String> {
     found
 }
 
-async fn example_findings(
+async fn run_examples(
     harness: &PluginHarness,
     rules: &Rules<Component>,
-    workspace: Option<&Path>,
-) -> Result<Vec<Finding>, CallError> {
-    let mut findings = Vec::new();
+    inputs: &ExampleInputs,
+    report: &mut Report,
+) -> Result<(), CallError> {
     for plugin in rules.catalogue.plugins() {
+        let missing = missing_inputs(&plugin.descriptor, inputs);
         for (at, tool) in plugin.descriptor.tools.iter().enumerate() {
             for (number, example) in tool.examples.iter().enumerate() {
                 let place = format!("/tools/{at}/examples/{number}");
-                findings.extend(check_example(harness, rules, tool, example, &place, workspace).await?);
+                if let Some(message) = example::input_fault(tool, example) {
+                    report.findings.push(EXAMPLE_REFUSED.at(format!("{place}/input"), message));
+                } else if let Some(missing) = missing {
+                    let message = format!("an example of `{}` needs {missing}", tool.name);
+                    report.findings.push(EXAMPLE_NOT_RUN.at(place, message));
+                } else {
+                    report.examples += 1;
+                    report
+                        .findings
+                        .extend(check_example(harness, rules, (tool, example), &place, inputs).await?);
+                }
             }
         }
     }
-    Ok(findings)
+    Ok(())
+}
+
+/// The inputs that examples need and the author did not give. Settings that may all be left out are not needed.
+fn missing_inputs(descriptor: &Descriptor, inputs: &ExampleInputs) -> Option<&'static str> {
+    let takes_none = |schema: &Schema| schema.validate(&Value::Object(Map::new())).is_ok();
+    let needs_settings = descriptor.config_schema.as_ref().is_some_and(|schema| !takes_none(schema));
+    match (needs_settings && inputs.settings.is_none(), &descriptor.capabilities.credentials[..]) {
+        (true, _) => Some("the settings of the plugin"),
+        (false, [_, ..]) if inputs.credential.is_none() => Some("a credential"),
+        _ => None,
+    }
 }
 
 async fn check_example(
     harness: &PluginHarness,
     rules: &Rules<Component>,
-    tool: &ToolDescriptor,
-    example: &Example,
+    (tool, example): (&ToolDescriptor, &Example),
     place: &str,
-    workspace: Option<&Path>,
+    inputs: &ExampleInputs,
 ) -> Result<Option<Finding>, CallError> {
-    if let Some(message) = example::input_fault(tool, example) {
-        return Ok(Some(EXAMPLE_REFUSED.at(format!("{place}/input"), message)));
-    }
     let organization = LOCAL_ORGANIZATION;
-    let runner = ExampleRunner { sandbox: &harness.sandbox, rules, files: workspace, organization };
+    let runner = ExampleRunner { sandbox: &harness.sandbox, rules, inputs, organization };
     let run = |seed| runner.run(tool, example, seed);
     let first = run(example::SEED).await?;
     let again = run(example::SEED).await?;
@@ -409,11 +477,7 @@ async fn check_example(
         Ok(output) => output,
         Err(error) => {
             let mut finding = EXAMPLE_FAILED.at(place, error_text(error) + &last_error(&first.log));
-            if workspace.is_none()
-                && rules.catalogue.plugins().any(|plugin| asks_for_files(&plugin.descriptor))
-            {
-                finding.hint += "; give the files that it needs with `--workspace`";
-            }
+            finding.hint += hint_about_inputs(rules, inputs, error);
             return Ok(Some(finding));
         }
     };
@@ -435,6 +499,20 @@ async fn check_example(
     }))
 }
 
+/// The option that may be what a failed example lacks.
+fn hint_about_inputs(rules: &Rules<Component>, inputs: &ExampleInputs, error: &CallError) -> &'static str {
+    let needs_files = || rules.catalogue.plugins().any(|plugin| asks_for_files(&plugin.descriptor));
+    match error.error_type {
+        ErrorType::NetworkDenied | ErrorType::ApiUnavailable => {
+            "; allow a server of yours with `--allow-network URL`, or give the grant with `--grant FILE`"
+        }
+        _ if inputs.workspace.is_none() && needs_files() => {
+            "; give the files that it needs with `--workspace`"
+        }
+        _ => "",
+    }
+}
+
 /// The last error in the log of a call, in brackets: the message of a panic is there.
 fn last_error(log: &[LogLine]) -> String {
     let last = log.iter().rfind(|line| line.level == LogLevel::Error);
@@ -444,6 +522,8 @@ fn last_error(log: &[LogLine]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     /// The page `docs/check.md`.
@@ -504,7 +584,10 @@ mod tests {
         let findings = tool_findings((0, &descriptor.tools[0])).into_iter();
         let bare = findings.filter(|finding| finding.code == UNDESCRIBED_FIELD.code);
         let places: Vec<_> = bare.map(|finding| finding.place).collect();
-        assert_eq!(places, ["/tools/0/input_schema/$defs/Order/properties/id"]);
+        assert_eq!(
+            places,
+            ["/tools/0/input_schema/properties/bare", "/tools/0/input_schema/$defs/Order/properties/id"]
+        );
     }
 
     #[test]

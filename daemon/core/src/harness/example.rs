@@ -2,7 +2,8 @@
 //!
 //! An example runs with a stopped clock and fixed random numbers, so it has one right output.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -12,7 +13,7 @@ use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::grant::FilesystemAccess;
 use toolgate_sandbox::{CallClock, Component, Sandbox};
 
-use super::{CallEnvironment, HarnessResult, call, temporary_folder};
+use super::{CallEnvironment, HarnessResult, LocalCredential, call, temporary_folder};
 
 /// The stopped clock of examples: 2025-01-01T00:00:00Z. An example of a tool that reads the clock has one right output.
 const TIME: Duration = Duration::from_secs(1_735_689_600);
@@ -22,14 +23,25 @@ pub(crate) const SEED: [u8; 32] = [0; 32];
 /// Longest excerpt of a value in a message, in characters.
 const EXCERPT_CHARS: usize = 200;
 
+/// Inputs of examples besides their arguments.
+#[derive(Clone, Debug, Default)]
+pub struct ExampleInputs {
+    /// The folder whose copy is the workspace of each run; otherwise that is empty.
+    pub workspace: Option<PathBuf>,
+    /// The settings of the plugin, as JSON text.
+    pub settings: Option<Arc<str>>,
+    /// The credential of requests.
+    pub credential: Option<Arc<LocalCredential>>,
+}
+
 /// The means to run examples of one plugin.
 #[derive(Clone, Copy)]
 pub(crate) struct ExampleRunner<'a> {
     pub sandbox: &'a Sandbox,
     /// Rules for this plugin alone, which require no approval.
     pub rules: &'a Rules<Component>,
-    /// The folder whose copy is the workspace of each run; otherwise that is empty.
-    pub files: Option<&'a Path>,
+    /// The inputs of the examples.
+    pub inputs: &'a ExampleInputs,
     /// The organization that the calls are of.
     pub organization: &'a str,
 }
@@ -43,7 +55,7 @@ impl ExampleRunner<'_> {
         seed: [u8; 32],
     ) -> Result<HarnessResult, CallError> {
         let folder = self.asks_for_files().then(temporary_folder).transpose()?;
-        if let (Some(files), Some(folder)) = (self.files, &folder) {
+        if let (Some(files), Some(folder)) = (&self.inputs.workspace, &folder) {
             copy_folder(files, folder.path()).map_err(|error| copy_error(files, &error))?;
         }
         let workspace = folder.as_ref().map(|folder| folder.path().to_owned());
@@ -52,7 +64,8 @@ impl ExampleRunner<'_> {
             workspace,
             clock,
             seed,
-            settings: None,
+            settings: self.inputs.settings.clone(),
+            credential: self.inputs.credential.clone(),
             organization: self.organization.into(),
         };
         let input = example.input.to_string();

@@ -43,7 +43,10 @@ struct Inner {
 struct Issuer {
     keys: IssuerKeys,
     audience: String,
+    audience_claim: String,
     agent_claim: String,
+    /// Empty if calls are made for no user.
+    user_claim: String,
 }
 
 /// When the last refusal was logged, and the number since.
@@ -61,7 +64,9 @@ impl AccessTokens {
         let issuers = settings.issuers().iter().map(|issuer| Issuer {
             keys: IssuerKeys::new(issuer.issuer.clone(), issuer.jwks_uri.clone()),
             audience: issuer.audience.clone().unwrap_or_else(|| resource.clone()),
+            audience_claim: issuer.audience_claim.clone(),
             agent_claim: issuer.agent_claim.clone(),
+            user_claim: issuer.user_claim.clone(),
         });
         Some(Self(Arc::new(Inner {
             issuers: issuers.collect(),
@@ -100,7 +105,8 @@ impl AccessTokens {
         let issuer = self.0.issuers.iter().find(|issuer| issuer.keys.issuer() == named);
         let issuer = issuer.ok_or_else(|| invalid(InvalidToken::Issuer(display_text(named))))?;
         let key = issuer.keys.key_of(&token).await.map_err(no_key)?;
-        let expected = Expected { audience: &issuer.audience, agent_claim: &issuer.agent_claim };
+        let Issuer { audience, audience_claim, agent_claim, user_claim, .. } = issuer;
+        let expected = Expected { audience, audience_claim, agent_claim, user_claim };
         let claims = token.verify(&key, &expected, now_ms).map_err(invalid)?;
         if let Some(missing) = self.0.scopes.iter().find(|scope| !claims.scopes.contains(scope)) {
             return Err(CallError::new(
@@ -118,6 +124,7 @@ impl AccessTokens {
             revoked: key.removed.clone(),
             expires_ms: Some(claims.expires_ms),
             addresses: None,
+            user: claims.user.map(Arc::from),
         })
     }
 

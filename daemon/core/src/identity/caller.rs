@@ -33,6 +33,8 @@ pub struct Caller {
     pub expires_ms: Option<u64>,
     /// The networks that the token may be used from; `None` means every one.
     pub addresses: Option<Arc<[Network]>>,
+    /// The user that the calls of a token of role `agent` are made for.
+    pub user: Option<Arc<str>>,
 }
 
 /// Kinds of access that a role has or lacks.
@@ -84,6 +86,7 @@ impl Caller {
             revoked: CancellationToken::new(),
             expires_ms: None,
             addresses: None,
+            user: None,
         }
     }
 
@@ -97,6 +100,7 @@ impl Caller {
             revoked: CancellationToken::new(),
             expires_ms: None,
             addresses: None,
+            user: None,
         }
     }
 
@@ -303,6 +307,7 @@ mod tests {
             revoked: CancellationToken::new(),
             expires_ms: None,
             addresses: None,
+            user: None,
         }
     }
 

@@ -57,6 +57,11 @@ pub(super) enum InvalidToken {
     Signature,
     #[error("its audience is not `{0}`")]
     Audience(String),
+    #[error(
+        "it has no `{0}`, which says whom it is for; if its issuer names its client instead, the operator writes \
+         `audience_claim = \"client_id\"` and the client's id as `audience`"
+    )]
+    NoAudience(String),
     #[error("it has expired")]
     Expired,
     #[error("it is not valid yet")]
@@ -85,7 +90,11 @@ pub(super) struct UnverifiedToken<'a> {
 /// The claims that an issuer's tokens must have.
 pub(super) struct Expected<'a> {
     pub audience: &'a str,
+    /// The claim with the audience: `aud`, or that of the client.
+    pub audience_claim: &'a str,
     pub agent_claim: &'a str,
+    /// Empty if calls are made for no user.
+    pub user_claim: &'a str,
 }
 
 /// The claims of a valid token.
@@ -94,6 +103,8 @@ pub(super) struct Claims {
     pub subject: String,
     pub organization: Name,
     pub agent: Name,
+    /// The user that calls are made for.
+    pub user: Option<String>,
     pub scopes: Vec<String>,
     /// The time from which it is refused, in milliseconds since 1970.
     pub expires_ms: u64,
@@ -172,14 +183,19 @@ impl<'a> UnverifiedToken<'a> {
         expected: &Expected<'_>,
         now_ms: u64,
     ) -> Result<Claims, InvalidToken> {
-        let (subject, expires_ms) = self.verify_common(key, expected.audience, now_ms)?;
+        let (subject, expires_ms) =
+            self.verify_common(key, (expected.audience_claim, expected.audience), now_ms)?;
         let agent = self.text(expected.agent_claim)?.split_once('/');
         let agent = agent.and_then(|(organization, agent)| {
             Some((Name::parse(organization).ok()?, Name::parse(agent).ok()?))
         });
         let (organization, agent) =
             agent.ok_or_else(|| InvalidToken::AgentName(expected.agent_claim.to_owned()))?;
-        Ok(Claims { subject, organization, agent, scopes: self.scopes(), expires_ms })
+        let user = match expected.user_claim {
+            "" => None,
+            claim => Some(self.visible_text(claim)?.to_owned()),
+        };
+        Ok(Claims { subject, organization, agent, user, scopes: self.scopes(), expires_ms })
     }
 
     /// Verifies an ID token (OpenID Connect Core, section 3.1.3.7): the signature, then the claims. Returns the subject. The claims
@@ -194,7 +210,7 @@ impl<'a> UnverifiedToken<'a> {
         if self.is_access_token {
             return Err(InvalidToken::NoIdToken);
         }
-        let (subject, _) = self.verify_common(key, client_id, now_ms)?;
+        let (subject, _) = self.verify_common(key, ("aud", client_id), now_ms)?;
         let party = self.claims.get("azp");
         let has_others = self.claims.get("aud").and_then(Value::as_array).is_some_and(|list| list.len() > 1);
         let is_for_us = match party {
@@ -211,23 +227,28 @@ impl<'a> UnverifiedToken<'a> {
         Ok(subject)
     }
 
-    /// The texts of a claim that is a text or a list of texts; none where it is missing.
-    pub(super) fn texts(&self, claim: &str) -> Vec<String> {
+    /// The texts of a claim.
+    pub(super) fn texts(&self, claim: &str) -> ClaimTexts {
         claim_texts(&self.claims, claim)
     }
 
     /// Verifies what tokens of every kind have. Returns the subject, and the time from which the token is refused in milliseconds
     /// since 1970.
-    fn verify_common(&self, key: &Key, audience: &str, now_ms: u64) -> Result<(String, u64), InvalidToken> {
+    fn verify_common(
+        &self,
+        key: &Key,
+        (audience_claim, audience): (&str, &str),
+        now_ms: u64,
+    ) -> Result<(String, u64), InvalidToken> {
         if self.algorithm != key.algorithm {
             return Err(InvalidToken::Signature);
         }
         key.verify(self.signed.as_bytes(), &self.signature)?;
         let is_ours = |found: &Value| found.as_str() == Some(audience);
-        let fits = match self.claims.get("aud") {
+        let fits = match self.claims.get(audience_claim) {
             Some(Value::Array(audiences)) => audiences.iter().any(is_ours),
             Some(audience) => is_ours(audience),
-            None => false,
+            None => return Err(InvalidToken::NoAudience(audience_claim.to_owned())),
         };
         if !fits {
             return Err(InvalidToken::Audience(audience.to_owned()));
@@ -241,12 +262,17 @@ impl<'a> UnverifiedToken<'a> {
         if self.time("nbf")?.is_some_and(|start| start > now.saturating_add(LEEWAY_SECONDS)) {
             return Err(InvalidToken::NotYetValid);
         }
-        let subject = self.text("sub")?;
-        let is_visible = subject.bytes().all(|byte| (b' '..=b'~').contains(&byte));
-        if subject.is_empty() || subject.len() > SUBJECT_BYTES || !is_visible {
-            return Err(InvalidToken::Claim("sub".to_owned()));
+        Ok((self.visible_text("sub")?.to_owned(), expires.saturating_mul(1000)))
+    }
+
+    /// The text of a claim that names somebody: 1 to 255 visible ASCII characters.
+    fn visible_text(&self, claim: &str) -> Result<&str, InvalidToken> {
+        let text = self.text(claim)?;
+        let is_visible = text.bytes().all(|byte| (b' '..=b'~').contains(&byte));
+        match !text.is_empty() && text.len() <= SUBJECT_BYTES && is_visible {
+            true => Ok(text),
+            false => Err(InvalidToken::Claim(claim.to_owned())),
         }
-        Ok((subject.to_owned(), expires.saturating_mul(1000)))
     }
 
     fn text(&self, claim: &str) -> Result<&str, InvalidToken> {
@@ -346,12 +372,35 @@ impl fmt::Debug for Key {
     }
 }
 
-/// The texts of a claim that is a text or a list of texts; none where it is missing.
-pub(super) fn claim_texts(claims: &Map<String, Value>, claim: &str) -> Vec<String> {
-    match claims.get(claim) {
-        Some(Value::String(text)) => vec![text.clone()],
-        Some(Value::Array(list)) => list.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
-        _ => Vec::new(),
+/// What the claims say about one of them.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum ClaimTexts {
+    /// Its texts.
+    Texts(Vec<String>),
+    /// There is no such claim.
+    Missing,
+    /// The provider left it out, since the person has too many values (Microsoft Entra, "groups overage").
+    TooMany,
+}
+
+/// The texts of a claim that is a text or a list of texts. A name that no claim has is the path to a nested one, as `realm_access.roles`.
+pub(super) fn claim_texts(claims: &Map<String, Value>, claim: &str) -> ClaimTexts {
+    let nested = || {
+        let mut names = claim.split('.');
+        let first = claims.get(names.next()?)?;
+        names.try_fold(first, |value, name| value.get(name))
+    };
+    match claims.get(claim).or_else(nested) {
+        Some(Value::String(text)) => ClaimTexts::Texts(vec![text.clone()]),
+        Some(Value::Array(list)) => {
+            ClaimTexts::Texts(list.iter().filter_map(Value::as_str).map(str::to_owned).collect())
+        }
+        Some(_) => ClaimTexts::Texts(Vec::new()),
+        None => {
+            let is_elsewhere = claims.get("_claim_names").is_some_and(|names| names.get(claim).is_some());
+            let has_groups = claim == "groups" && claims.get("hasgroups") == Some(&Value::Bool(true));
+            if is_elsewhere || has_groups { ClaimTexts::TooMany } else { ClaimTexts::Missing }
+        }
     }
 }
 

@@ -29,7 +29,7 @@ use url::Url;
 
 use super::caller::Caller;
 use super::issuer_keys::{IssuerKeys, NoKey};
-use super::jwt::{InvalidToken, UnverifiedToken, claim_texts, display_text};
+use super::jwt::{ClaimTexts, InvalidToken, UnverifiedToken, claim_texts, display_text};
 use crate::credentials::{
     OauthClient, SignInMetadata, TokenClient, TokenFailure, Tokens, Vault, authorization_url_with,
     exchange_code, fetch_sign_in_metadata, fetch_with_token, read_password,
@@ -58,6 +58,8 @@ struct Inner {
     scopes: Vec<String>,
     secret: ClientSecret,
     claim: String,
+    /// The name of the provider on the button.
+    display_name: Option<String>,
     roles: Vec<RoleRule>,
     connection: SignInConnection,
     /// Derives `state`, `nonce` and verifier from a cookie.
@@ -144,6 +146,7 @@ impl PersonSignIn {
             scopes: settings.scopes.clone(),
             secret,
             claim: settings.claim.clone(),
+            display_name: settings.display_name.clone(),
             roles: settings.roles().iter().map(RoleRule::of).collect::<Option<_>>()?,
             connection,
             derivation: hmac::Key::generate(hmac::HMAC_SHA256, &random).ok()?,
@@ -157,8 +160,11 @@ impl PersonSignIn {
         stop.run_until_cancelled(self.0.keys.keep_fetched(&self.0.connection.http)).await;
     }
 
-    /// The host of the issuer, for people.
+    /// The name of the provider, for people.
     pub fn provider(&self) -> String {
+        if let Some(name) = &self.0.display_name {
+            return name.clone();
+        }
         let host = Url::parse(self.0.keys.issuer()).ok().and_then(|url| url.host_str().map(str::to_owned));
         host.unwrap_or_else(|| self.0.keys.issuer().to_owned())
     }
@@ -221,8 +227,14 @@ impl PersonSignIn {
         let code = authorization_code(response)?;
         let tokens = self.exchange(&metadata.server, &code, &self.derive("verifier", cookie)).await?;
         let (subject, mut values) = self.verify(&tokens, &self.derive("nonce", cookie), now_ms).await?;
-        if let Some(endpoint) = metadata.userinfo_endpoint.as_deref().filter(|_| values.is_empty()) {
-            values = self.userinfo(endpoint, &tokens.access, &subject).await?;
+        let has_none = matches!(&values, ClaimTexts::Missing | ClaimTexts::TooMany)
+            || values == ClaimTexts::Texts(Vec::new());
+        if let Some(endpoint) = metadata.userinfo_endpoint.as_deref().filter(|_| has_none) {
+            let told = self.userinfo(endpoint, &tokens.access, &subject).await?;
+            // The ID token says more about a claim that is nowhere.
+            if told != ClaimTexts::Missing {
+                values = told;
+            }
         }
         self.caller(&subject, &values, expires_ms)
     }
@@ -256,7 +268,7 @@ impl PersonSignIn {
         tokens: &Tokens,
         nonce: &str,
         now_ms: u64,
-    ) -> Result<(String, Vec<String>), CallError> {
+    ) -> Result<(String, ClaimTexts), CallError> {
         let inner = &self.0;
         let text = tokens.id.as_ref().ok_or_else(|| refusal("the provider sent no ID token"))?;
         let text = std::str::from_utf8(text.expose()).unwrap_or_default();
@@ -276,12 +288,7 @@ impl PersonSignIn {
 
     /// The values of the claim where the ID token has none (OpenID Connect Core, section 5.3). The claims of another subject do not
     /// count.
-    async fn userinfo(
-        &self,
-        endpoint: &str,
-        token: &Secret,
-        subject: &str,
-    ) -> Result<Vec<String>, CallError> {
+    async fn userinfo(&self, endpoint: &str, token: &Secret, subject: &str) -> Result<ClaimTexts, CallError> {
         let claims = fetch_with_token(&self.0.connection.http, endpoint, token).await.map_err(|why| {
             tracing::warn!(why, "the provider of the console does not tell the claims of a person");
             provider_unavailable("it does not tell your claims")
@@ -293,9 +300,10 @@ impl PersonSignIn {
     }
 
     /// The person with the role that the values give.
-    fn caller(&self, subject: &str, values: &[String], expires_ms: u64) -> Result<Caller, CallError> {
-        let found = self.0.roles.iter().find(|rule| values.contains(&rule.value));
-        let rule = found.ok_or_else(|| self.no_role(subject, values))?;
+    fn caller(&self, subject: &str, values: &ClaimTexts, expires_ms: u64) -> Result<Caller, CallError> {
+        let fits =
+            |rule: &&RoleRule| matches!(values, ClaimTexts::Texts(texts) if texts.contains(&rule.value));
+        let rule = self.0.roles.iter().find(fits).ok_or_else(|| self.no_role(subject, values))?;
         Ok(Caller {
             // An issuer has no fragment, and ids of tokens have no colon.
             token_id: format!("oidc:{}#{subject}", self.0.keys.issuer()).into(),
@@ -305,18 +313,43 @@ impl PersonSignIn {
             revoked: CancellationToken::new(),
             expires_ms: Some(expires_ms),
             addresses: None,
+            user: None,
         })
     }
 
-    fn no_role(&self, subject: &str, values: &[String]) -> CallError {
+    fn no_role(&self, subject: &str, values: &ClaimTexts) -> CallError {
         let claim = &*self.0.claim;
-        let shown: Vec<String> = values.iter().take(LOGGED_VALUES).map(|value| display_text(value)).collect();
-        tracing::info!(subject = display_text(subject), claim, values = ?shown, "a person without a role was refused");
-        CallError::new(
-            ErrorType::Forbidden,
-            format!("the provider knows you, but no value of your claim `{claim}` has a role here"),
-            "ask the operator for an entry of `[[console.oidc.roles]]`; the daemon's log has your values",
-        )
+        let subject = display_text(subject);
+        let (why, way_out) = match values {
+            ClaimTexts::Texts(texts) => {
+                let shown: Vec<String> =
+                    texts.iter().take(LOGGED_VALUES).map(|value| display_text(value)).collect();
+                tracing::info!(subject, claim, values = ?shown, "a person without a role was refused");
+                (
+                    format!("no value of your claim `{claim}` has a role here"),
+                    "ask the operator for an entry of `[[console.oidc.roles]]`; the daemon's log has your values",
+                )
+            }
+            ClaimTexts::Missing => {
+                tracing::info!(
+                    subject,
+                    claim,
+                    "a person without the claim that decides about roles was refused"
+                );
+                (
+                    format!("it sends no claim `{claim}`"),
+                    "ask the operator: the provider must send the claim, or `claim` of `[console.oidc]` names another one",
+                )
+            }
+            ClaimTexts::TooMany => {
+                tracing::info!(subject, claim, "a person whose provider leaves the claim out was refused");
+                (
+                    format!("it leaves out your claim `{claim}`, since you have too many values"),
+                    "ask the operator: let the provider send the groups of this application alone, or its roles",
+                )
+            }
+        };
+        CallError::new(ErrorType::Forbidden, format!("the provider knows you, but {why}"), way_out)
     }
 
     async fn metadata(&self) -> Result<Arc<SignInMetadata>, CallError> {
@@ -335,12 +368,15 @@ impl PersonSignIn {
                     tracing::warn!(
                         issuer = self.0.keys.issuer(),
                         reason,
-                        "the metadata of the console's issuer cannot be fetched"
+                        "the metadata of the console's issuer cannot be used"
                     );
                 }
             }
         }
-        known.metadata.clone().ok_or_else(|| provider_unavailable("its metadata cannot be fetched"))
+        known
+            .metadata
+            .clone()
+            .ok_or_else(|| provider_unavailable("its metadata cannot be used; the daemon's log says why"))
     }
 
     fn client(&self, server: &AuthorizationServer) -> Result<OauthClient, CallError> {

@@ -23,6 +23,7 @@ fn new_token(role: Role, organization: Option<&str>) -> NewToken {
         label: "test".into(),
         expires_ms: None,
         addresses: None,
+        user: None,
     }
 }
 
@@ -35,6 +36,7 @@ fn operator() -> Caller {
         revoked: CancellationToken::new(),
         expires_ms: None,
         addresses: None,
+        user: None,
     }
 }
 

@@ -3,6 +3,7 @@
 //! Each event has a [`Sampler`], since callers decide how often it happens. The audit log has every call.
 
 use std::fmt::Display;
+use std::net::IpAddr;
 
 use parking_lot::Mutex;
 use toolgate_api::call::CallStatus;
@@ -26,6 +27,7 @@ pub struct NamedEvents {
     no_tools: Sampler,
     unauthorized_access: Sampler,
     tool_executed: Sampler,
+    request_refused: Sampler,
 }
 
 /// Writes an event with the fields that all have, unless it is left out.
@@ -54,6 +56,17 @@ impl NamedEvents {
     /// No session is opened, since the agent has no tools.
     pub fn no_tools(&self, setup: &SessionSetup) {
         write_event!(WARN, self.no_tools, "no_tools", setup, "no session is opened");
+    }
+
+    /// A request was refused for its credentials.
+    pub fn request_refused(&self, reason: &str, token: Option<&str>, address: Option<IpAddr>) {
+        if let Some(suppressed) = self.request_refused.take(monotonic_ms()) {
+            tracing::warn!(
+                target: EVENTS, event = "request_refused", reason, token,
+                address = address.map(tracing::field::display),
+                suppressed = (suppressed > 0).then_some(suppressed), "a request was refused for its credentials"
+            );
+        }
     }
 
     /// The agent tried a tool that it may not call (G3).

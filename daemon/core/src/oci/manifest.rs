@@ -8,6 +8,11 @@ use crate::digest::digest_of;
 pub(super) const MANIFEST_TYPE: &str = "application/vnd.oci.image.manifest.v1+json";
 pub(super) const CONFIG_TYPE: &str = "application/vnd.wasm.config.v0+json";
 pub(super) const COMPONENT_TYPE: &str = "application/wasm";
+/// The types of a layer that is a component, in the layouts of the CNCF and of older tools, which Wassette and Spin use.
+pub(super) const COMPONENT_TYPES: [&str; 2] = [COMPONENT_TYPE, "application/vnd.wasm.content.layer.v1+wasm"];
+/// The types of the documents that a reference can name: a manifest, or an index of manifests.
+pub(super) const MANIFEST_OR_INDEX: &str =
+    "application/vnd.oci.image.manifest.v1+json, application/vnd.oci.image.index.v1+json";
 /// The config of an artifact without one, and its content.
 pub(super) const EMPTY_TYPE: &str = "application/vnd.oci.empty.v1+json";
 pub(super) const EMPTY: &[u8] = b"{}";
@@ -25,6 +30,12 @@ pub(super) struct Manifest {
     pub artifact_type: Option<String>,
     pub config: BlobDescriptor,
     pub layers: Vec<BlobDescriptor>,
+}
+
+/// An index: manifests, of which a reference must name one.
+#[derive(Debug, Deserialize)]
+pub(super) struct Index {
+    pub manifests: Vec<BlobDescriptor>,
 }
 
 /// The type, digest and size of a blob.

@@ -2,21 +2,26 @@
 
 use bytes::Bytes;
 use http::StatusCode;
+use http::header::CONTENT_TYPE;
 use toolgate_admission::Digest;
 use toolgate_api::error::{CallError, ErrorType};
+use toolgate_api::text::escape_for_display;
 use toolgate_macros::boxed;
 
 use super::Reference;
 use super::manifest::{
-    BlobDescriptor, COMPONENT_TYPE, CONFIG_TYPE, MANIFEST_TYPE, Manifest, SIGNATURE_TYPE, WasmConfig,
-    signature_tag,
+    BlobDescriptor, COMPONENT_TYPE, COMPONENT_TYPES, CONFIG_TYPE, Index, MANIFEST_OR_INDEX, MANIFEST_TYPE,
+    Manifest, SIGNATURE_TYPE, WasmConfig, signature_tag,
 };
-use super::session::RegistrySession;
+use super::session::{RegistrySession, registry_error};
 use crate::digest::digest_of;
 
 /// The largest manifest, config or signature. Registries take manifests up to 4 MiB; that of a component has some hundred
 /// bytes.
 const DOCUMENT_BYTES: u64 = 256 << 10;
+
+/// Longest text of a registry in a message, in characters.
+const SHOWN_CHARS: usize = 500;
 
 /// Room for the body of a redirect or an error, which may be larger than a blob.
 const OTHER_BODY_BYTES: usize = 64 << 10;
@@ -53,16 +58,31 @@ pub async fn pull(
         )
     })?;
     let layer = component_layer(&manifest)?;
-    let config = get_blob(session, &manifest.config, DOCUMENT_BYTES).await?;
-    let config: WasmConfig =
-        serde_json::from_slice(&config).map_err(|_| wrong_layout("its config is not JSON"))?;
-    // Other tools may leave the list out.
-    if !config.layer_digests.is_empty() && config.layer_digests != [layer.digest.as_str()] {
-        return Err(wrong_layout("its config names another component than its manifest"));
+    if manifest.config.media_type == CONFIG_TYPE {
+        check_config(session, &manifest, layer).await?;
     }
     let file = get_blob(session, layer, limit_bytes).await?;
     let signature = find_signature(session, &digest).await?;
     Ok(Pulled { file, signature, digest })
+}
+
+/// The config of the CNCF's layout names the component, and no other layer than those of its manifest. That of another layout says
+/// nothing that is used here.
+async fn check_config(
+    session: &mut RegistrySession,
+    manifest: &Manifest,
+    component: &BlobDescriptor,
+) -> Result<(), CallError> {
+    let config = get_blob(session, &manifest.config, DOCUMENT_BYTES).await?;
+    let config: WasmConfig =
+        serde_json::from_slice(&config).map_err(|_| wrong_layout("its config is not JSON"))?;
+    // Other tools may leave the list out.
+    let named = &config.layer_digests;
+    let is_layer = |digest: &String| manifest.layers.iter().any(|layer| layer.digest == *digest);
+    match named.is_empty() || named.contains(&component.digest) && named.iter().all(is_layer) {
+        true => Ok(()),
+        false => Err(wrong_layout("its config names another component than its manifest")),
+    }
 }
 
 async fn find_signature(session: &mut RegistrySession, digest: &Digest) -> Result<Option<Bytes>, CallError> {
@@ -78,18 +98,54 @@ async fn find_signature(session: &mut RegistrySession, digest: &Digest) -> Resul
     }
 }
 
-/// Gets a manifest by tag or digest, with its digest.
+/// Gets a manifest by tag or digest, with its digest. An index with one manifest stands for that.
 async fn find_manifest(
     session: &mut RegistrySession,
     target: &str,
     expected: Option<&Digest>,
 ) -> Result<Option<(Digest, Manifest)>, CallError> {
+    let Some((digest, body)) = find_document(session, target, expected).await? else { return Ok(None) };
+    let Ok(index) = serde_json::from_slice::<Index>(&body) else {
+        return read_manifest(&body).map(|manifest| Some((digest, manifest)));
+    };
+    let digests: Vec<&str> = index.manifests.iter().map(|manifest| &*manifest.digest).collect();
+    let only = match digests[..] {
+        [digest] => Digest::parse(digest).ok(),
+        _ => None,
+    };
+    let only = only.ok_or_else(|| {
+        let digests = escape_for_display(&digests.join(", "), SHOWN_CHARS);
+        wrong_layout(&format!("it is an index of several manifests; name one as `@DIGEST`: {digests}"))
+    })?;
+    match find_document(session, only.as_str(), Some(&only)).await? {
+        Some((_, body)) => read_manifest(&body).map(|manifest| Some((only, manifest))),
+        None => Err(wrong_layout("the registry lacks the manifest that its index names")),
+    }
+}
+
+fn read_manifest(body: &[u8]) -> Result<Manifest, CallError> {
+    let manifest = serde_json::from_slice(body).ok().filter(|manifest: &Manifest| {
+        manifest.media_type.as_deref().is_none_or(|media_type| media_type == MANIFEST_TYPE)
+    });
+    manifest.ok_or_else(|| wrong_layout("the registry's answer is no image manifest"))
+}
+
+/// Gets a manifest or an index by tag or digest, with its digest.
+async fn find_document(
+    session: &mut RegistrySession,
+    target: &str,
+    expected: Option<&Digest>,
+) -> Result<Option<(Digest, Vec<u8>)>, CallError> {
     let limit_bytes = usize::try_from(DOCUMENT_BYTES).unwrap_or(usize::MAX);
-    let response = session.get(&format!("manifests/{target}"), Some(MANIFEST_TYPE), limit_bytes).await?;
+    let response = session.get(&format!("manifests/{target}"), Some(MANIFEST_OR_INDEX), limit_bytes).await?;
     match response.status() {
         StatusCode::OK => {}
         StatusCode::NOT_FOUND => return Ok(None),
         _ => return Err(session.status_error(&response)),
+    }
+    let content_type = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    if content_type.is_some_and(|content_type| content_type.starts_with("text/html")) {
+        return Err(registry_error("sends a page of HTML: no registry answers at this address"));
     }
     let digest = digest_of(response.body());
     let announced = response.headers().get("Docker-Content-Digest").map(|value| value.as_bytes());
@@ -97,23 +153,19 @@ async fn find_manifest(
     if expected.is_some_and(|expected| *expected != digest) || announced.is_some_and(is_other) {
         return Err(wrong_digest("manifest"));
     }
-    let manifest: Manifest = serde_json::from_slice(response.body())
-        .map_err(|_| wrong_layout("it is no image manifest; name one of an index by its digest"))?;
-    Ok(Some((digest, manifest)))
+    Ok(Some((digest, response.into_body())))
 }
 
+/// The one layer that is a component. Layers of other types, such as files and policies of other hosts, are passed over.
 fn component_layer(manifest: &Manifest) -> Result<&BlobDescriptor, CallError> {
-    if manifest.media_type.as_deref().is_some_and(|media_type| media_type != MANIFEST_TYPE) {
-        return Err(wrong_layout("it is no image manifest"));
+    let is_component = |layer: &&BlobDescriptor| COMPONENT_TYPES.contains(&&*layer.media_type);
+    let mut components = manifest.layers.iter().filter(is_component);
+    if let (Some(component), None) = (components.next(), components.next()) {
+        return Ok(component);
     }
-    match &manifest.layers[..] {
-        [layer] if layer.media_type == COMPONENT_TYPE && manifest.config.media_type == CONFIG_TYPE => {
-            Ok(layer)
-        }
-        _ => Err(wrong_layout(
-            "it needs one layer of type `application/wasm` and a config of type `application/vnd.wasm.config.v0+json`",
-        )),
-    }
+    let types: Vec<&str> = manifest.layers.iter().take(10).map(|layer| &*layer.media_type).collect();
+    let types = escape_for_display(&types.join("`, `"), SHOWN_CHARS);
+    Err(wrong_layout(&format!("it needs one layer of the type `{COMPONENT_TYPE}`, and has `{types}`")))
 }
 
 async fn get_blob(

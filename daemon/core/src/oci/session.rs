@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, LOCATION};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, LOCATION, RETRY_AFTER};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use serde::Deserialize;
 use tokio::time::Instant;
 use toolgate_api::credential::SecretText;
 use toolgate_api::error::{CallError, ErrorType};
+use toolgate_api::text::escape_for_display;
 use toolgate_sandbox::{ExchangeLimits, HostClient, HostClientError, Secret};
 use url::Url;
 use zeroize::Zeroizing;
@@ -20,6 +21,9 @@ use super::challenge::Challenge;
 
 /// Redirects of one request. A registry redirects to the storage of its blobs, once.
 const REDIRECTS_MAX: usize = 3;
+
+/// Longest text of a registry that an error shows, in characters.
+const SHOWN_CHARS: usize = 300;
 
 /// The largest answer of a token server.
 const TOKEN_BYTES: usize = 64 << 10;
@@ -104,8 +108,21 @@ impl RegistrySession {
 
     /// Resolves a `Location` of the registry, which must not lead to another host.
     pub(super) fn own_url(&self, location: &str) -> Result<Url, CallError> {
-        let url = self.base.join(location).ok().filter(|url| self.is_own(url));
-        url.ok_or_else(|| registry_error("sends uploads to another host"))
+        let url = self.base.join(location).map_err(|_| registry_error("sends uploads to no valid URL"))?;
+        if self.is_own(&url) {
+            return Ok(url);
+        }
+        let why = match (url.host_str() == self.base.host_str(), url.scheme() == self.base.scheme()) {
+            (false, _) => "on another host",
+            (true, false) => "by another scheme",
+            (true, true) => "on another port",
+        };
+        let shown = escape_for_display(url.as_str(), SHOWN_CHARS);
+        Err(CallError::new(
+            ErrorType::ApiUnavailable,
+            format!("the registry sends uploads to `{shown}`, {why}"),
+            "let the proxy before the registry pass on `Host` and `X-Forwarded-Proto`, so that it names its own address",
+        ))
     }
 
     /// Gets an object. The login is not sent to other hosts, which the registry may redirect to.
@@ -152,7 +169,7 @@ impl RegistrySession {
     }
 
     async fn authorize(&self, response: &Response<Vec<u8>>) -> Result<HeaderValue, CallError> {
-        let (realm, service) = match Challenge::find(response.headers()) {
+        let (realm, service) = match Challenge::choose(response.headers(), self.endpoint.login.is_some()) {
             Some(Challenge::Basic) => return self.basic().ok_or_else(no_login),
             Some(Challenge::Bearer { realm, service }) => (realm, service),
             None => return Err(registry_error("asks for a login of an unknown kind")),
@@ -197,10 +214,25 @@ impl RegistrySession {
 
     /// The error of a status that no request expects.
     pub(super) fn status_error(&self, response: &Response<Vec<u8>>) -> CallError {
-        match response.status() {
+        let status = response.status();
+        let mut error = match status {
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => self.wrong_login(),
             status => registry_error(&format!("responds with status {}", status.as_u16())),
+        };
+        if let Some(said) = said_by_registry(response.body()) {
+            error.message += &format!(": {said}");
         }
+        if matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE) {
+            let seconds = response
+                .headers()
+                .get(RETRY_AFTER)
+                .and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
+            error = error.retryable(true);
+            if let Some(seconds) = seconds {
+                error = error.with_retry_after_ms(seconds.saturating_mul(1000));
+            }
+        }
+        error
     }
 
     fn wrong_login(&self) -> CallError {
@@ -272,7 +304,9 @@ impl RegistrySession {
 fn bearer(answer: &[u8]) -> Result<HeaderValue, CallError> {
     let no_token = || registry_error("has a token server that sends no token");
     let answer: TokenAnswer = serde_json::from_slice(answer).map_err(|_| no_token())?;
-    let token = answer.token.or(answer.access_token).ok_or_else(no_token)?;
+    // Some send an empty text for the member that they do not use.
+    let sent = [answer.token, answer.access_token].into_iter().flatten().find(|token| !token.0.is_empty());
+    let token = sent.ok_or_else(no_token)?;
     header(Zeroizing::new(format!("Bearer {}", *token.0)).as_bytes())
         .ok_or_else(|| registry_error("has a token server that sends no valid token"))
 }
@@ -282,6 +316,24 @@ fn header(text: &[u8]) -> Option<HeaderValue> {
     let mut value = HeaderValue::from_bytes(text).ok()?;
     value.set_sensitive(true);
     Some(value)
+}
+
+/// The first code and message in the body of an error (OCI distribution, "Error Codes").
+fn said_by_registry(body: &[u8]) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Errors {
+        errors: Vec<Said>,
+    }
+    #[derive(Deserialize)]
+    struct Said {
+        code: String,
+        #[serde(default)]
+        message: Option<String>,
+    }
+    let Errors { errors } = serde_json::from_slice(body).ok()?;
+    let Said { code, message } = errors.into_iter().next()?;
+    let said = message.map_or_else(|| code.clone(), |message| format!("{code}, {message}"));
+    Some(format!("`{}`", escape_for_display(&said, SHOWN_CHARS)))
 }
 
 pub(super) fn registry_error(what: &str) -> CallError {
@@ -298,4 +350,75 @@ fn no_login() -> CallError {
         "the registry wants a login for this repository, or does not have it",
         "check the reference, and set a user name and a password for the registry",
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn session() -> RegistrySession {
+        let endpoint = Endpoint {
+            http: HostClient::new(Default::default()).unwrap(),
+            host: "registry.example:5000".into(),
+            plain_http: false,
+            login: None,
+        };
+        let reference = "oci://registry.example:5000/tools/weather:1".parse().unwrap();
+        RegistrySession::new(endpoint, &reference, "pull,push", Duration::from_secs(1)).unwrap()
+    }
+
+    fn answer(status: u16, retry_after: Option<&str>, body: &str) -> Response<Vec<u8>> {
+        let mut response = Response::builder().status(status);
+        if let Some(text) = retry_after {
+            response = response.header(RETRY_AFTER, text);
+        }
+        response.body(body.into()).unwrap()
+    }
+
+    #[test]
+    fn o1_an_empty_token_beside_another_is_not_used() {
+        for answer in
+            [r#"{"token":"t"}"#, r#"{"token":"","access_token":"t"}"#, r#"{"token":"t","access_token":""}"#]
+        {
+            assert_eq!(bearer(answer.as_bytes()).unwrap(), "Bearer t", "{answer}");
+        }
+        for answer in [r#"{"token":""}"#, "{}", "<html>", r#"{"token":"a\nb"}"#] {
+            assert!(bearer(answer.as_bytes()).is_err(), "{answer}");
+        }
+    }
+
+    #[test]
+    fn o1_an_upload_goes_to_the_registry_alone() {
+        let session = session();
+        for own in ["/v2/uploads/1", "https://registry.example:5000/v2/uploads/1?_state=a"] {
+            let url = session.own_url(own).unwrap();
+            assert_eq!((url.port(), url.path()), (Some(5000), "/v2/uploads/1"));
+        }
+        for (other, why) in [
+            ("https://registry.example/v2/uploads/1", "on another port"),
+            ("http://registry.example:5000/v2/uploads/1", "by another scheme"),
+            ("//evil.example/v2/uploads/1", "on another host"),
+        ] {
+            let error = session.own_url(other).expect_err(other);
+            assert!(error.message.ends_with(why) && error.message.contains("/v2/uploads/1`"), "{error:?}");
+        }
+    }
+
+    #[test]
+    fn o1_an_error_has_the_message_of_the_registry_and_its_time_to_wait() {
+        let session = session();
+        let said =
+            r#"{"errors":[{"code":"TOOMANYREQUESTS","message":"slow\u001b[2J down"},{"code":"OTHER"}]}"#;
+        let error = session.status_error(&answer(429, Some("7"), said));
+        assert_eq!((error.retryable, error.retry_after_ms()), (true, Some(7000)));
+        let message = &error.message;
+        assert!(message.contains("status 429: `TOOMANYREQUESTS, slow"), "{message}");
+        assert!(!message.contains('\u{1b}') && !message.contains("OTHER"), "{message}");
+        let error = session.status_error(&answer(503, Some("Wed, 21 Oct 2026 07:28:00 GMT"), "<html>"));
+        assert_eq!((error.retryable, error.retry_after_ms()), (true, None));
+        assert!(error.message.ends_with("responds with status 503"), "{}", error.message);
+        let error = session.status_error(&answer(403, Some("7"), r#"{"errors":[{"code":"DENIED"}]}"#));
+        assert_eq!((error.error_type, error.retryable), (ErrorType::CredentialMissing, false));
+        assert!(error.message.ends_with(": `DENIED`"), "{}", error.message);
+    }
 }

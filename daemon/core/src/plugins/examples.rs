@@ -16,7 +16,7 @@ use toolgate_api::name::Name;
 use toolgate_sandbox::Component;
 
 use super::Plugins;
-use crate::harness::example::{self, ExampleRunner};
+use crate::harness::example::{self, ExampleInputs, ExampleRunner};
 
 /// Most examples that a load runs: the first of each tool before the second of any.
 const EXAMPLES: usize = 20;
@@ -41,7 +41,8 @@ impl Plugins {
         }
         let rules = Rules::allow_all(self.catalogue_of_examples(plugin, owner).into());
         let organization = owner.map_or(PLATFORM, Name::as_str);
-        let runner = ExampleRunner { sandbox: &self.0.sandbox, rules: &rules, files: None, organization };
+        let inputs = ExampleInputs::default();
+        let runner = ExampleRunner { sandbox: &self.0.sandbox, rules: &rules, inputs: &inputs, organization };
         let mut left = PATIENCE;
         for (number, tool, example) in examples {
             // Instances of calls belong to the queue, in which an example has no place. Other loads take turns with it.
@@ -108,12 +109,13 @@ async fn check_example(
     if let Some(message) = example::input_fault(tool, example) {
         return Ok(Some(message));
     }
-    // An example may read files that its author has and the empty workspace lacks.
-    let needs_files = plugin.descriptor.capabilities.filesystem == FilesystemAccess::Workspace;
+    // An example may need files or settings that its author has.
+    let needs_inputs = plugin.descriptor.capabilities.filesystem == FilesystemAccess::Workspace
+        || plugin.descriptor.config_schema.is_some();
     match runner.run(tool, example, example::SEED).await?.outcome {
-        Ok(output) => Ok(example::difference(example, &output).filter(|_| !needs_files)),
+        Ok(output) => Ok(example::difference(example, &output).filter(|_| !needs_inputs)),
         Err(error) if is_of_host(error.error_type) => Err(error),
-        Err(error) if needs_files && error.error_type == ErrorType::ToolFailed => Ok(None),
+        Err(error) if needs_inputs && error.error_type == ErrorType::ToolFailed => Ok(None),
         Err(error) => Ok(Some(example::error_text(&error))),
     }
 }

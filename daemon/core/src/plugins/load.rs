@@ -10,6 +10,7 @@ use toolgate_api::definition::DefinitionKind;
 use toolgate_api::embedded::Embedded;
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::grant::{FilesystemAccess, Grant};
+use toolgate_api::limits::{Limits, LimitsPatch};
 use toolgate_api::name::{Name, Namespace};
 use toolgate_api::plugin::PluginView;
 use toolgate_macros::boxed;
@@ -26,6 +27,19 @@ use super::table::Entry;
 use super::trust::Signer;
 use super::{CanaryShare, FileHandle, History, LoadRequest, LoadSource, PluginLoad, Plugins, Version};
 use crate::digest::digest_of;
+
+/// A built-in plugin that was compiled.
+#[derive(Clone, Copy, Debug)]
+pub struct BuiltInCompiled<'a> {
+    /// Its name.
+    pub namespace: &'a str,
+    /// How long that took.
+    pub took: Duration,
+    /// How many were compiled so far.
+    pub done: usize,
+    /// How many the start had to compile.
+    pub of: usize,
+}
 
 /// A built-in plugin that is not compiled yet.
 #[derive(Clone)]
@@ -75,7 +89,7 @@ impl Plugins {
             return Err(CallError::new(
                 ErrorType::Conflict,
                 format!("the namespace `{namespace}` belongs to a built-in plugin"),
-                "give the plugin another name in `plugin!`; a built-in one can be disabled, not replaced",
+                "give the plugin another name in its description; a built-in one can be disabled, not replaced",
             ));
         }
         let preparing = async {
@@ -147,7 +161,8 @@ impl Plugins {
     ///
     /// The worker uses every processor, so that two at a time would only delay the first. A plugin that a session or a call
     /// waits for takes the place of one without a waiter, which is compiled again later.
-    pub async fn compile_built_in(&self, mut uncompiled: Vec<BuiltIn>, report: impl Fn(&str, Duration)) {
+    pub async fn compile_built_in(&self, mut uncompiled: Vec<BuiltIn>, report: impl Fn(BuiltInCompiled<'_>)) {
+        let (of, mut done) = (uncompiled.len(), 0);
         let registry = &self.0.registry;
         while !uncompiled.is_empty() {
             let is_awaited = |built_in: &BuiltIn| registry.is_awaited(&built_in.namespace);
@@ -163,7 +178,13 @@ impl Plugins {
             match loaded {
                 Ok(took) => {
                     self.0.background.cancel(namespace);
-                    report(namespace.as_str(), took.unwrap_or_default());
+                    done += 1;
+                    report(BuiltInCompiled {
+                        namespace: namespace.as_str(),
+                        took: took.unwrap_or_default(),
+                        done,
+                        of,
+                    });
                 }
                 Err(error) => {
                     let reason = &error.message;
@@ -336,6 +357,7 @@ impl Plugins {
         component.check_manifest(&descriptor.capabilities)?;
         if let Some(request) = request {
             request.check_description(&descriptor)?;
+            self.check_start(&component, &descriptor.limits).await?;
         }
         let plugin = Plugin {
             digest: digest.clone(),
@@ -348,6 +370,18 @@ impl Plugins {
             descriptor: Arc::new(descriptor),
         };
         Ok(plugin)
+    }
+
+    /// Refuses a component whose calls cannot start under the limits of the platform and its own.
+    async fn check_start(&self, component: &Component, own: &LimitsPatch) -> Result<(), CallError> {
+        let limits = Limits::platform(&self.0.limits).narrow(own);
+        self.0.sandbox.start(component, &limits).await.map_err(|error| {
+            CallError::new(
+                ErrorType::InvalidPlugin,
+                format!("a call of the plugin cannot start: {}", error.message),
+                "build it smaller, or ask the operator to raise this limit in the settings of the daemon",
+            )
+        })
     }
 
     /// The grant of a plugin without an operator's grant: nothing, but the workspace for a built-in plugin that asks for it (B5).
@@ -463,7 +497,7 @@ mod tests {
             let Embedded { name, component: file, .. } =
                 BUILT_IN.iter().find(|one| one.name == "user").unwrap();
             let handle = plugins.0.files.handle(&digest_of(file));
-            let code = toolgate_sandbox::precompile(file).unwrap();
+            let code = toolgate_sandbox::precompile(file, None).unwrap();
             let component = plugins.0.sandbox.load(&code).unwrap();
             let described = plugins.0.sandbox.describe(&component, None).await.unwrap();
             let plugin = Plugin::with_trusted_hints(

@@ -62,7 +62,7 @@ impl LoadRequest {
                     "the file describes itself as `{}`, the path names `{}`",
                     descriptor.namespace, self.namespace
                 ),
-                "upload it under the namespace that its `plugin!` names",
+                "upload it under the namespace that its description names",
             ));
         }
         match &self.version {

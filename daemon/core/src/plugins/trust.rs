@@ -179,7 +179,7 @@ impl PublisherKeys {
             (None, Signatures::Required) => Err(refusal(
                 "the file has no signature, and this daemon requires one (`plugins.signatures`)".to_owned(),
                 "sign it with `toolgate plugin sign FILE.wasm --key FILE`; an operator stores the public key of its publisher \
-                 under `/v1/platform/publisher-keys/NAME`",
+                 with `toolgate plugin key put NAME`",
             )),
             (Some(signer), _) => match self.objection(owner, signer) {
                 None => {
@@ -282,7 +282,7 @@ fn no_signer(envelope: &Envelope, keys: &[PublisherKey]) -> CallError {
         ),
         None => refusal(
             "the signature is by no key that this daemon knows".to_owned(),
-            "store the public key of the publisher under `/v1/platform/publisher-keys/NAME` if you trust it",
+            "store the public key of the publisher with `toolgate plugin key put NAME` if you trust it",
         ),
     }
 }

@@ -49,14 +49,7 @@ impl RuleKey {
                 let document = parse_platform(text)?;
                 check_platform(&document, snapshot.catalogue())?;
                 let mut warnings = platform_warnings(&document, snapshot.catalogue());
-                // The platform's policy can also allow and block custom tools, which only some organizations have.
-                let is_somebodys = |tools: &ToolPattern| {
-                    snapshot
-                        .organizations(None)
-                        .iter()
-                        .any(|organization| answers(snapshot, organization, tools))
-                };
-                warnings.retain(|warning| !warning.unresolved.as_ref().is_some_and(is_somebodys));
+                drop_custom_tools(&mut warnings, snapshot);
                 (Replacement::Platform(document), warnings)
             }
             Self::Policy(organization) => {
@@ -125,6 +118,14 @@ fn missing_consents(snapshot: &Snapshot, organization: &Name) -> Vec<Warning> {
         Warning::new("NO_CONSENT", "/enabled", message)
     };
     plugins.into_iter().map(warning).collect()
+}
+
+/// Drops warnings about custom tools: a document of the platform can name those too, which only some organizations have.
+pub fn drop_custom_tools(warnings: &mut Vec<Warning>, snapshot: &Snapshot) {
+    let organizations = snapshot.organizations(None);
+    let is_somebodys =
+        |tools: &ToolPattern| organizations.iter().any(|organization| answers(snapshot, organization, tools));
+    warnings.retain(|warning| !warning.unresolved.as_ref().is_some_and(is_somebodys));
 }
 
 /// Whether the pattern matches a custom tool of the organization.

@@ -8,7 +8,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use toolgate_audit::Audit;
 use toolgate_sandbox::{HostClient, HostClientSettings};
-use toolgate_state::config::{ReferencePrefix, VaultEngine};
+use toolgate_state::config::{ReferencePrefix, SecretFolders, VaultEngine};
 use url::Url;
 
 use super::StartSettings;
@@ -38,6 +38,7 @@ impl StartSettings<'_> {
             audit: audit.clone(),
             source: self.root_key_source()?,
             references: self.vault_references()?,
+            files: settings.file_references.as_deref().and_then(SecretFolders::parse),
             http: self.token_client(false)?,
             redirect_url: format!("{public_url}/v1/oauth/callback"),
             client_metadata_url,

@@ -14,6 +14,8 @@ use toolgate_api::name::ToolId;
 
 use super::organization::OrganizationBounds;
 
+const HOUR_MS: u64 = 60 * 60 * 1_000;
+
 /// The bounds of a session.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
@@ -32,7 +34,7 @@ pub struct Bounds {
 /// The bound that a round exceeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RoundsExceeded {
-    /// `turn` or `session`.
+    /// `turn`, `session` or `hour`.
     pub what: &'static str,
     /// Rounds that are allowed.
     pub allowed: u64,
@@ -48,6 +50,8 @@ pub struct SessionState {
 #[derive(Default)]
 struct Counts {
     rounds: u64,
+    /// When the rounds of the last hour began, in milliseconds since 1970, where they count by the hour.
+    hour: VecDeque<u64>,
     turns: HashMap<Box<str>, u64>,
     recent: VecDeque<ToolId>,
     /// Failures in a row of tools whose last call failed.
@@ -87,6 +91,21 @@ impl SessionState {
                 None => drop(counts.turns.insert(turn.into(), 1)),
             }
         }
+        counts.rounds += 1;
+        Ok(())
+    }
+
+    /// Counts a round of a client whose session has no end: the rounds of a session, in a sliding hour (T4).
+    pub fn enter_round_of_hour(&self, now_ms: u64) -> Result<(), RoundsExceeded> {
+        let allowed = self.bounds.rounds_per_session;
+        let mut counts = self.counts.lock();
+        while counts.hour.front().is_some_and(|began_ms| now_ms.saturating_sub(*began_ms) >= HOUR_MS) {
+            counts.hour.pop_front();
+        }
+        if counts.hour.len() as u64 >= allowed {
+            return Err(RoundsExceeded { what: "hour", allowed });
+        }
+        counts.hour.push_back(now_ms);
         counts.rounds += 1;
         Ok(())
     }
@@ -214,6 +233,18 @@ mod tests {
         assert_eq!(unnamed.enter_round(None), Err(RoundsExceeded { what: "session", allowed: 5 }));
         let earlier = SessionState::new(SessionFacts::default(), 5, BOUNDS);
         assert!(earlier.enter_round(None).is_err());
+    }
+
+    #[test]
+    fn t4_rounds_of_the_last_hour_count_where_a_session_has_no_end() {
+        let state = state();
+        for minute in [0, 10, 20, 30, 40] {
+            state.enter_round_of_hour(minute * 60_000).unwrap();
+        }
+        let exceeded = Err(RoundsExceeded { what: "hour", allowed: 5 });
+        assert_eq!(state.enter_round_of_hour(HOUR_MS - 1), exceeded);
+        state.enter_round_of_hour(HOUR_MS).unwrap();
+        assert_eq!(state.enter_round_of_hour(HOUR_MS), exceeded);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use toolgate_state::config::{Config, Listen};
+use toolgate_state::config::{Config, Listen, SecretFolders};
 
 /// Folders and files of the system that the daemon and its libraries read while they run: the configuration of the resolver,
 /// processors and memory of the machine and of the control group, and the process itself. Landlock keeps what `/proc` has of
@@ -28,6 +28,12 @@ const SYSTEM: &[&str] = &[
 
 /// The running program. The compile worker is started by this path, which stays right when a new version replaces the file.
 pub const PROGRAM: &str = "/proc/self/exe";
+
+/// The folder of what a package installs beside the program: `../lib/toolgate`.
+pub fn packaged_folder() -> Option<PathBuf> {
+    let program = fs::canonicalize(PROGRAM).ok()?;
+    Some(program.parent()?.parent()?.join("lib/toolgate"))
+}
 
 /// Paths by what the process may do with them and, if they are folders, with everything below.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -51,11 +57,14 @@ impl FileRules {
         // Credentials of a service manager.
         rules.read.extend(std::env::var_os("CREDENTIALS_DIRECTORY").map(PathBuf::from));
         rules.add_program(&fs::read_to_string("/proc/self/maps").unwrap_or_default());
+        rules.read.extend(packaged_folder());
         rules.write.push(PathBuf::from("/dev/null"));
         rules.add_data(data);
         rules.add_store(&config.store_path().unwrap_or_default());
         let configured = config.named_files().into_iter().map(|file| file.path);
         rules.read.extend(configured.chain(config.file.clone()).flat_map(|file| folders_of(&file)));
+        let secrets = config.credentials.file_references.as_deref().and_then(SecretFolders::parse);
+        rules.read.extend(secrets.map(|folders| folders.all));
         if let Some(folder) = &config.plugins.folder {
             rules.add_plugins(folder);
         }

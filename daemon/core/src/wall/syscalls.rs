@@ -40,10 +40,17 @@ const REFUSED: &[i64] = &[
     SYS_execveat,
     // The sockets of the settings listen already.
     SYS_listen,
+    // Mode, owner and attributes of files by their path, which Landlock does not bound. Those of open files stay.
+    SYS_fchmodat, SYS_fchmodat2, SYS_fchownat, SYS_lremovexattr, SYS_lsetxattr, SYS_removexattr, SYS_setxattr,
 ];
 
 #[cfg(target_arch = "x86_64")]
-const REFUSED_HERE: &[i64] = &[SYS_ioperm, SYS_iopl, SYS_kexec_file_load, SYS_modify_ldt, SYS_uselib];
+#[rustfmt::skip]
+const REFUSED_HERE: &[i64] = &[
+    SYS_ioperm, SYS_iopl, SYS_kexec_file_load, SYS_modify_ldt, SYS_uselib,
+    // The older calls for mode, owner and times.
+    SYS_chmod, SYS_chown, SYS_futimesat, SYS_lchown, SYS_utime, SYS_utimes,
+];
 #[cfg(not(target_arch = "x86_64"))]
 const REFUSED_HERE: &[i64] = &[];
 

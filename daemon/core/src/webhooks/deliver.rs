@@ -189,7 +189,7 @@ impl Webhooks {
         let mut message = WebhookMessage {
             event: delivery.event.clone(),
             organization: webhook.organization.to_string(),
-            approval: Some(approvals::view(approval, now_ms())?),
+            approval: Some(approvals::view(&self.0.store, approval, now_ms()).await?),
             link: None,
             callback: None,
         };

@@ -27,6 +27,7 @@ async fn fixture() -> Fixture {
         audit: audit.clone(),
         source: RootKeySource::Generated(folder.path().join("root")),
         references: None,
+        files: None,
         http: token_client(client()),
         redirect_url: String::new(),
         client_metadata_url: None,

@@ -87,6 +87,7 @@ impl Web {
             audit: fixture.audit.clone(),
             source: RootKeySource::Generated(fixture.path("root")),
             references: None,
+            files: None,
             http: web.client(),
             redirect_url: "https://tools.example/v1/oauth/callback".to_owned(),
             client_metadata_url: client_metadata_url.map(str::to_owned),
@@ -196,7 +197,7 @@ async fn k6_metadata_about_another_issuer_or_resource_are_not_used() {
     let foreign = server_with(json!({"issuer": "https://evil.example"}));
     let view = Web::new().with_json(METADATA, &foreign).discover(SERVICE).await;
     assert!(view.server.is_none());
-    let expected = "the metadata are about another issuer, `https://evil.example`";
+    let expected = "the metadata are about another issuer, `https://evil.example`; write that as `issuer` if it is the provider";
     assert_eq!(result_of(&view, METADATA), expected);
     for other in ["https://idp.example/tenant/", "https://IDP.example/tenant", "https://idp.example", ""] {
         let view =

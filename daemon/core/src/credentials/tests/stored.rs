@@ -47,7 +47,12 @@ async fn k1_a_row_that_was_changed_in_the_database_does_not_open() {
         let evil = Target::parse("https", "evil.example", "/", "GET").unwrap();
         let providers = ["stripe".to_owned()];
         for user in [None, Some("ann")] {
-            let rights = CredentialRights { providers: &providers, user, user_credentials: true };
+            let rights = CredentialRights {
+                providers: &providers,
+                user,
+                speaks_for_organization: true,
+                user_credentials: true,
+            };
             let wanted = CredentialRequest { organization: &name("acme"), rights, target: &evil };
             let got = again.for_request(&wanted, 10).await;
             assert!(

@@ -89,6 +89,7 @@ async fn open(fixture: &Fixture, servers: &Arc<FakeServers>, prefix: Option<&str
         audit: fixture.audit.clone(),
         source: RootKeySource::Generated(fixture.path("root")),
         references,
+        files: SecretFolders::parse(&format!("{}/{{organization}}/", fixture.path("secrets").display())),
         http: servers.client(),
         redirect_url: "http://127.0.0.1:7300/v1/oauth/callback".to_owned(),
         client_metadata_url: None,
@@ -216,7 +217,7 @@ async fn k1_the_status_of_the_vault_decides_the_error_and_its_body_is_not_quoted
     put_reference(&fixture.credentials, referring_to(REFERENCE)).await.unwrap();
     assert_eq!(fixture.secret_at(10).await, Err(ErrorType::CredentialMissing));
     std::fs::remove_file(fixture.store.path("token")).unwrap();
-    assert_eq!(fixture.secret_at(5_010).await, Err(ErrorType::Unavailable));
+    assert_eq!(fixture.secret_at(60_000).await, Err(ErrorType::Unavailable));
 }
 
 #[tokio::test]
@@ -258,7 +259,12 @@ async fn k1_a_reference_that_was_changed_in_the_database_is_not_followed() {
         let (again, asked) = (fixture.again().await, fixture.servers.requests());
         let providers = ["stripe".to_owned()];
         for host in ["api.stripe.com", "evil.example"] {
-            let rights = CredentialRights { providers: &providers, user: None, user_credentials: true };
+            let rights = CredentialRights {
+                providers: &providers,
+                user: None,
+                speaks_for_organization: true,
+                user_credentials: true,
+            };
             let target = Target::parse("https", host, "/", "GET").unwrap();
             let wanted = CredentialRequest { organization: &name("acme"), rights, target: &target };
             assert!(
@@ -311,7 +317,7 @@ async fn k1_a_secret_in_a_vault_is_rotated_there() {
     };
     let refused = rotate().await.err().unwrap();
     assert_eq!(refused.error_type, ErrorType::Conflict);
-    assert!(refused.message.contains("in a vault") && refused.hint.contains("change it in the vault"));
+    assert!(refused.message.contains("in a vault") && refused.hint.contains("change it there"));
     assert_eq!(fixture.secret_at(10).await.as_deref(), Ok("first"));
     // A replacement with a secret ignores the cache.
     put(&fixture.credentials, "stripe", bearer()).await;
@@ -349,4 +355,35 @@ async fn k3_a_client_secret_in_a_vault_is_read_for_each_token_request_and_not_st
     put_reference(&fixture.credentials, document).await.unwrap();
     fixture.servers.does_not_respond();
     assert_eq!(fixture.secret_at(30).await, Err(ErrorType::Unavailable));
+}
+
+/// K1: a mounted file has the secret, also behind a link within the folder, and is read again when it changed.
+#[tokio::test]
+async fn k1_a_secret_is_read_from_a_mounted_file_of_the_organization_alone() {
+    let fixture = VaultFixture::new().await;
+    let folder = fixture.store.path("secrets");
+    for organization in ["acme", "other"] {
+        std::fs::create_dir_all(folder.join(organization).join("..data")).unwrap();
+        std::fs::write(folder.join(organization).join("..data/key"), "first-secret\n").unwrap();
+    }
+    std::os::unix::fs::symlink("..data/key", folder.join("acme/stripe")).unwrap();
+    let in_file = |file: &str| CredentialDocument { file: Some(file.to_owned()), ..bearer() };
+    put_reference(&fixture.credentials, in_file("stripe")).await.unwrap();
+    assert_eq!(fixture.secret_at(10).await.unwrap(), "first-secret");
+    std::fs::write(folder.join("acme/..data/key"), "second-secret").unwrap();
+    assert_eq!(fixture.secret_at(11).await.unwrap(), "first-secret", "cached for a second");
+    assert_eq!(fixture.secret_at(5_000).await.unwrap(), "second-secret");
+    // Out of the folder, and gone: no secret, and no request.
+    std::fs::remove_file(folder.join("acme/stripe")).unwrap();
+    std::os::unix::fs::symlink("../other/..data/key", folder.join("acme/stripe")).unwrap();
+    assert_eq!(fixture.secret_at(20_000).await, Err(ErrorType::CredentialMissing));
+    std::fs::remove_file(folder.join("acme/stripe")).unwrap();
+    assert_eq!(fixture.secret_at(40_000).await, Err(ErrorType::CredentialMissing));
+    std::fs::write(folder.join("acme/stripe"), "third-secret").unwrap();
+    assert_eq!(fixture.secret_at(60_000).await.unwrap(), "third-secret");
+    assert_eq!(fixture.servers.requests(), 0, "no vault is asked");
+    let refused =
+        put_reference(&fixture.credentials, in_file("../other/..data/key")).await.map(drop).unwrap_err();
+    assert_eq!(refused.error_type, ErrorType::InvalidRequest);
+    assert!(refused.hint.contains("below the organization's folder"), "{}", refused.hint);
 }

@@ -58,7 +58,7 @@ pub(crate) const COMPONENT: &[u8] = include_bytes!("../../../../fuzz/corpus/comp
 /// Compiled once for all tests.
 static COMPILED: LazyLock<(Sandbox, Component, Vec<u8>)> = LazyLock::new(|| {
     let sandbox = Sandbox::new(&SandboxSettings { instances: 1, pagemap_scan: PagemapScan::Off }).unwrap();
-    let code = precompile(COMPONENT).unwrap();
+    let code = precompile(COMPONENT, None).unwrap();
     (sandbox.clone(), sandbox.load(&code).unwrap(), code)
 });
 
@@ -125,7 +125,7 @@ impl TestDaemon {
             built_in: &[],
         };
         let stop = CancellationToken::new();
-        let (admin, _) = start.restore(Box::new(|_, _| {}), &stop, &CancellationToken::new()).await.unwrap();
+        let (admin, _) = start.restore(Box::new(|_| {}), &stop, &CancellationToken::new()).await.unwrap();
         admin.services().registry.serve(LimitsPatch::new(), plugins(component));
         let (principal, revoked) = ("orchestrator".into(), CancellationToken::new());
         let origin = Origin { principal, source: "test", trace: None, revoked };
@@ -265,7 +265,7 @@ impl TestDaemon {
 /// A compile worker that has the compiled code already: nothing is compiled for a test.
 fn write_worker(folder: &Path, code: &[u8]) -> PathBuf {
     let (worker, compiled) = (folder.join("worker"), folder.join("code"));
-    fs::write(&compiled, code).unwrap();
+    fs::write(&compiled, [code, &(code.len() as u64).to_le_bytes()].concat()).unwrap();
     let script = format!("#!/bin/sh\n[ \"$2\" = code ] && exec cat '{}'\necho done\n", compiled.display());
     fs::write(&worker, script).unwrap();
     fs::set_permissions(&worker, fs::Permissions::from_mode(0o700)).unwrap();

@@ -24,8 +24,49 @@ fn key(jwk: Value) -> Option<Key> {
 }
 
 fn verify(token: &str, key: &Key) -> Result<Claims, InvalidToken> {
-    let expected = Expected { audience: AUDIENCE, agent_claim: "toolgate_agent" };
+    let expected = Expected {
+        audience: AUDIENCE,
+        audience_claim: "aud",
+        agent_claim: "toolgate_agent",
+        user_claim: "sub",
+    };
     UnverifiedToken::parse(token)?.verify(key, &expected, NOW * 1000)
+}
+
+/// I01: access tokens of Amazon Cognito have `client_id` and no `aud`.
+#[test]
+fn m2_an_issuer_that_names_its_client_alone_is_served_by_a_setting() {
+    let signer = Signer::eddsa("a");
+    let key = key(signer.jwk()).expect("a key");
+    let token = signer.token(&claims(&json!({"aud": null, "client_id": "abc"})));
+    let with = |audience_claim, audience| {
+        let expected =
+            Expected { audience, audience_claim, agent_claim: "toolgate_agent", user_claim: "sub" };
+        UnverifiedToken::parse(&token).expect("a token").verify(&key, &expected, NOW * 1000).err()
+    };
+    assert_eq!(with("client_id", "abc"), None);
+    assert_eq!(with("client_id", "abd"), Some(InvalidToken::Audience("abd".to_owned())));
+    let refused = with("aud", AUDIENCE).expect("no audience");
+    assert!(refused.to_string().contains("audience_claim = \"client_id\""), "{refused}");
+}
+
+/// I02 and I03: Keycloak nests its roles, and Entra leaves groups out for their number.
+#[test]
+fn o6_a_claim_is_read_by_its_path_and_one_that_is_left_out_is_told() {
+    let texts = |claims: Value, claim: &str| claim_texts(claims.as_object().expect("claims"), claim);
+    let some = |values: &[&str]| ClaimTexts::Texts(values.iter().map(ToString::to_string).collect());
+    let keycloak = json!({"realm_access": {"roles": ["ops", "offline_access"]}});
+    assert_eq!(texts(keycloak.clone(), "realm_access.roles"), some(&["ops", "offline_access"]));
+    assert_eq!(texts(keycloak.clone(), "realm_access.groups"), ClaimTexts::Missing);
+    assert_eq!(texts(keycloak, "groups"), ClaimTexts::Missing);
+    // A claim of this name comes first: names of namespaces have dots.
+    assert_eq!(texts(json!({"a.b": "c", "a": {"b": "d"}}), "a.b"), some(&["c"]));
+    for claims in
+        [json!({"_claim_names": {"groups": "src1"}, "_claim_sources": {}}), json!({"hasgroups": true})]
+    {
+        assert_eq!(texts(claims, "groups"), ClaimTexts::TooMany);
+    }
+    assert_eq!(texts(json!({"groups": []}), "groups"), some(&[]));
 }
 
 #[test]
@@ -104,8 +145,8 @@ fn m2_every_claim_that_decides_is_required_and_has_its_type() {
         (json!({"aud": "https://tools.example"}), audience.clone()),
         (json!({"aud": [format!("{AUDIENCE}/")]}), audience.clone()),
         (json!({"aud": []}), audience.clone()),
-        (json!({"aud": {AUDIENCE: true}}), audience.clone()),
-        (json!({"aud": null}), audience),
+        (json!({"aud": {AUDIENCE: true}}), audience),
+        (json!({"aud": null}), Some(InvalidToken::NoAudience("aud".to_owned()))),
         (json!({"exp": NOW - 59}), None),
         (json!({"exp": NOW as f64 - 59.5}), Some(InvalidToken::Expired)),
         (json!({"exp": NOW as f64 - 58.5}), None),

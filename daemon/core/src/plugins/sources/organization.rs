@@ -42,7 +42,12 @@ impl OrganizationRegistries {
         let target = Target::parse("https", host, &path, "GET")
             .map_err(|error| CallError::new(ErrorType::InvalidRequest, error.message, error.hint))?;
         let providers = [PROVIDER.to_owned()];
-        let rights = CredentialRights { providers: &providers, user: None, user_credentials: false };
+        let rights = CredentialRights {
+            providers: &providers,
+            user: None,
+            speaks_for_organization: true,
+            user_credentials: false,
+        };
         let request = CredentialRequest { organization, rights, target: &target };
         let found = self.credentials.for_request(&request, now_ms()).await?;
         let injection = found.injection.ok_or_else(|| {
