@@ -1,6 +1,8 @@
 //! Aids to decide about a call, beside its bytes: the change of a file against the file as it is, the rule that asks in words,
 //! and what the call may use.
 
+use std::borrow::Cow;
+
 use maud::{Markup, html};
 use serde_json::Value;
 use toolgate_admission::{Rules, SessionFacts, session_limits};
@@ -8,7 +10,7 @@ use toolgate_api::explain::StepAnswer;
 use toolgate_api::limits::Limits;
 use toolgate_api::quota::Quota;
 use toolgate_core::admin::explain;
-use toolgate_http::files::read_text;
+use toolgate_http::files::read_whole;
 use toolgate_http::state::App;
 use toolgate_sandbox::Component;
 use toolgate_state::store::ApprovalRow;
@@ -40,11 +42,12 @@ pub(super) async fn of_call(app: &App, viewer: &Viewer, row: &ApprovalRow) -> Ma
 /// The rules that ask now, each with its reason.
 fn reasons(rules: &Rules<Component>, row: &ApprovalRow, sees_platform: bool) -> Markup {
     let facts = SessionFacts { channel: row.channel.clone(), ..SessionFacts::default() };
-    let steps =
-        explain(rules, &facts, Some(&row.tool), sees_platform).tools.pop().and_then(|tool| tool.steps);
-    let steps = steps.unwrap_or_default();
+    let tool = explain(rules, &facts, Some(&row.tool), sees_platform).tools.pop();
+    let not_granted = tool.as_ref().and_then(|tool| tool.not_granted.as_deref()).map(without_grant);
+    let steps = tool.and_then(|tool| tool.steps).unwrap_or_default();
     let asking: Vec<_> = steps.iter().filter(|step| step.verdict == StepAnswer::NeedsApproval).collect();
     html! {
+        @if let Some(warning) = not_granted { (warning) }
         @if !asking.is_empty() {
             h2 { "Why it asks" }
             ul {
@@ -54,6 +57,18 @@ fn reasons(rules: &Rules<Component>, row: &ApprovalRow, sees_platform: bool) -> 
                         @if let Some(why) = &step.why { ": " (short(why)) }
                     }
                 }
+            }
+        }
+    }
+}
+
+/// Tells that a call would fail, so that nobody decides about it in vain.
+pub(super) fn without_grant(missing: &[Cow<'static, str>]) -> Markup {
+    html! {
+        div.notice.warn {
+            p {
+                "The plugin asks for " (missing.join(", ")) " and has no grant for it: what needs it fails, also after an approval. "
+                "An operator grants it with " code { "toolgate plugin grant" } "."
             }
         }
     }
@@ -70,7 +85,7 @@ async fn file_change(app: &App, viewer: &Viewer, row: &ApprovalRow) -> Option<Ma
         return None;
     }
     let session = app.session_of(&viewer.caller, &row.session).await.ok()?;
-    let current = read_text(app, &session, path, FILE_BYTES).await?;
+    let current = String::from_utf8(read_whole(app, &session, path, FILE_BYTES).await?).ok()?;
     Some(html! {
         h3 { "Against the file as it is now" }
         p.quiet { "The file may change before the call runs." }

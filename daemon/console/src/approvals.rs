@@ -18,7 +18,7 @@ use toolgate_state::store::{ApprovalFilter, ApprovalRow};
 use url::form_urlencoded::Serializer;
 
 use super::decisions::decision;
-use super::elements::{PAGE_BYTES, ROWS, badge, editable, filter, json, table};
+use super::elements::{PAGE_BYTES, ROWS, badge, editable, filter, json, table, token};
 use super::fields::Field;
 use super::form::{FormFields, SeeOther};
 use super::page::Page;
@@ -307,7 +307,7 @@ async fn one(
         ApprovalState::Pending => approval_aids::of_call(app, viewer, &row).await,
         _ => html! {},
     };
-    let view = approvals::view(row, now_ms())?;
+    let view = approvals::view(&app.services().store, row, now_ms()).await?;
     let is_pending = view.state == ApprovalState::Pending;
     Ok(Page::new(
         format!("Approval of {}", view.tool),
@@ -357,7 +357,7 @@ pub(super) fn details(view: &ApprovalView) -> Markup {
             @for (label, value) in people {
                 @if let Some(value) = value { dt { (label) } dd { (visible_text(value)) } }
             }
-            dt { "Asked by token" } dd { code { (view.asked_by) } }
+            dt { "Asked by" } dd { (token(&view.asked_by, view.asked_by_label.as_deref())) }
             dt { "Asked" } dd { (time(view.created_at)) }
             dt { "Expires" } dd { (time(view.expires_at)) }
         }
@@ -399,7 +399,7 @@ fn decision_made(view: &ApprovalView) -> Markup {
         div .notice {
             p {
                 strong { (sentence(view.state.as_str())) }
-                @if let Some(by) = &view.decided_by { ": decided by " code { (visible_text(by)) } }
+                @if let Some(by) = &view.decided_by { ": decided by " (token(by, view.decided_by_label.as_deref())) }
                 @if let Some(at) = view.decided_at { " at " (time(at)) }
                 "."
             }

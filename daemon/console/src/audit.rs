@@ -17,7 +17,7 @@ use toolgate_http::state::App;
 use super::calls;
 use super::elements::{
     Filters, LIST_BYTES, ROWS, badge, choice, empty, filter, json, next_page, number, parameter, short,
-    table, time,
+    table, time, token,
 };
 use super::organizations;
 use super::page::Page;
@@ -108,14 +108,14 @@ fn what(row: &Row) -> Markup {
     if let Some(call) = &row.call {
         return html! {
             td { (short(&call.organization)) }
-            td { code { (short(&call.principal)) } }
+            td { (token(&call.principal, row.principal_label.as_deref())) }
             td { "call of " code { (short(&call.tool)) } }
             td { (calls::status(row)) }
             td { a href=(calls::address(call)) { "See the call" } }
         };
     }
     if let Some(act) = &row.admin {
-        return admin(act, row.arguments_deleted);
+        return admin(act, row.principal_label.as_deref(), row.arguments_deleted);
     }
     if let Some(effect) = &row.effect {
         return html! {
@@ -133,7 +133,7 @@ fn what(row: &Row) -> Markup {
     html! { td {} td {} td { (word) } td {} td { (details) } }
 }
 
-fn admin(act: &AdminRecord<'_>, is_deleted: bool) -> Markup {
+fn admin(act: &AdminRecord<'_>, label: Option<&str>, is_deleted: bool) -> Markup {
     let tone = match &*act.outcome {
         "ok" => "good",
         "UNKNOWN" => "warn",
@@ -141,7 +141,7 @@ fn admin(act: &AdminRecord<'_>, is_deleted: bool) -> Markup {
     };
     html! {
         td { @match &act.organization { Some(name) => (short(name)), None => "platform" } }
-        td { code { (short(&act.principal)) } }
+        td { (token(&act.principal, label)) }
         td { (short(&act.action)) " " code { (short(&act.target)) } }
         td { (badge(tone, &act.outcome)) }
         td {

@@ -20,7 +20,7 @@ use toolgate_http::state::App;
 use super::Console;
 use super::elements::{
     Filters, PAGE_BYTES, ROWS, badge, bytes, choice, digest, duration, empty, facts, filter, json, next_page,
-    number, parameter, percent_encode, short, table, time,
+    number, parameter, percent_encode, short, table, time, token,
 };
 use super::page::Page;
 use super::viewer::Viewer;
@@ -191,6 +191,7 @@ fn decision(call: &CallIntent<'_>) -> Markup {
     html! {
         (short(&call.reason.layer))
         @if !call.reason.rule.is_empty() { " · " (short(&call.reason.rule)) }
+        @if let Some(why) = &call.reason.why { ": " (short(why)) }
     }
 }
 
@@ -221,7 +222,8 @@ async fn records(app: &App, caller: &Caller, session: &str, call: &str) -> Resul
         Ok::<_, Problem>(Query { limit: Some(ROWS), order: Order::OldestFirst, ..query })
     };
     let (own, inner) = (scoped(own)?, scoped(of_session())?);
-    let rows = search(app, caller, &own).await?;
+    let mut rows = search(app, caller, &own).await?;
+    audit::name_principals(app, &mut rows).await?;
     let (parts, effects): (Vec<Row>, Vec<Row>) =
         rows.into_iter().filter(|row| row.kind != Kind::Damaged).partition(|row| row.kind == Kind::Call);
     let inner = Query { kind: Some(Kind::Call), parent: Some(call.to_owned()), ..inner };
@@ -321,7 +323,7 @@ fn summary(row: &Row, call: &CallIntent<'_>, is_owner: bool) -> Vec<(&'static st
     pairs.extend(known.map(|(term, text)| (term, html! { (short(text)) })));
     pairs.push((
         "Asked by",
-        html! { "token " code { (short(&call.principal)) } " over " (short(&call.source)) },
+        html! { (token(&call.principal, row.principal_label.as_deref())) " over " (short(&call.source)) },
     ));
     pairs
 }

@@ -19,11 +19,12 @@ use toolgate_http::extract::{Path, Query};
 use toolgate_http::problem::Problem;
 use toolgate_http::state::App;
 use toolgate_state::documents::{DocumentKey, Precondition, Revision, ToolKey};
+use toolgate_state::store::TokenLabels;
 
 use super::credentials::{address as credential_address, address_for_plugin, connect, find_unconnected};
 use super::elements::{
     Filters, LIST_BYTES, badge, block, choice, digest, editable, empty, facts, filter, next_page, notice,
-    number, parameter, percent_encode, short, time, whole,
+    number, parameter, percent_encode, short, time, token, whole,
 };
 use super::form::{FormFields, SeeOther};
 use super::organizations;
@@ -172,11 +173,13 @@ pub(super) async fn page(
 
 async fn show(app: &App, viewer: &Viewer, key: &ToolKey, refused: Option<&Refused>) -> Result<Page, Problem> {
     let (view, revision) = app.admin().enabled_plugin(&viewer.caller, key).await?;
+    let acceptor = view.accepted.iter().map(|accepted| &*accepted.by).collect();
+    let labels = app.services().store.token_labels(&acceptor).await?;
     let main = html! {
         @if let Some(refused) = refused { (notice(&refused.error)) }
         (about(&view))
         @if !view.missing_integrations.is_empty() { (integrations(app, viewer, key, &view.missing_integrations)) }
-        (reach(&view))
+        (reach(&view, &labels))
         (settings(viewer, key, &view, revision, refused))
         (enabling(viewer, key, &view))
         (tries(app, key))
@@ -237,7 +240,7 @@ fn integrations(app: &App, viewer: &Viewer, key: &ToolKey, missing: &[String]) -
 }
 
 /// The access that the plugin asks for and its risk, beside those that were accepted.
-fn reach(view: &EnabledView) -> Markup {
+fn reach(view: &EnabledView, labels: &TokenLabels) -> Markup {
     let RiskView { level, reasons } = &view.facts.risk;
     html! {
         h2 { "Access" }
@@ -247,7 +250,7 @@ fn reach(view: &EnabledView) -> Markup {
         @if let Some(accepted) = &view.accepted {
             h2 { "Accepted last" }
             (facts(&[
-                ("By", html! { "token " code { (short(&accepted.by)) } ", " (time(accepted.at_ms)) }),
+                ("By", html! { (token(&accepted.by, labels.get(&accepted.by).as_deref())) ", " (time(accepted.at_ms)) }),
                 ("Version", digest(&accepted.digest)),
                 ("Publisher", html! { (short(accepted.publisher.as_deref().unwrap_or("not named"))) }),
             ]))

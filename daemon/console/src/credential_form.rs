@@ -141,7 +141,7 @@ impl CredentialFields {
     /// The fields of a form, without its secret.
     pub(super) fn of_form(form: &FormFields) -> Self {
         let names = FIELDS.iter().map(|field| field.name);
-        let names = names.chain(["bound_to", "vault"]).map(|name| (name, form.text(name).to_owned()));
+        let names = names.chain(["bound_to", "vault", "file"]).map(|name| (name, form.text(name).to_owned()));
         let switches = ["shared", "secret_in_body"].into_iter().filter(|name| form.is_checked(name));
         Self(names.chain(switches.map(|name| (name, "on".to_owned()))).collect())
     }
@@ -154,6 +154,7 @@ impl CredentialFields {
             ("bound_to", bound_to.join("\n")),
             ("user", document.user.clone().unwrap_or_default()),
             ("vault", document.vault.clone().unwrap_or_default()),
+            ("file", document.file.clone().unwrap_or_default()),
         ]);
         if document.shared {
             fields.insert("shared", "on".to_owned());
@@ -175,9 +176,10 @@ impl CredentialFields {
         Self(fields)
     }
 
-    /// The inputs of a credential of this kind. `has_vault`: whether secrets may stay in the operator's vault.
-    pub(super) fn inputs(&self, kind: CredentialKind, has_vault: bool) -> Markup {
-        let has_vault = has_vault && kind != CredentialKind::AuthorizationCode;
+    /// The inputs of a credential of this kind. `elsewhere`: whether secrets may stay in the operator's vault, and in mounted files.
+    pub(super) fn inputs(&self, kind: CredentialKind, elsewhere: [bool; 2]) -> Markup {
+        let [has_vault, has_files] =
+            elsewhere.map(|is_there| is_there && kind != CredentialKind::AuthorizationCode);
         html! {
             input type="hidden" name="kind" value=(kind.as_str());
             @for field in FIELDS.iter().filter(|field| field.kinds.contains(&kind)) { (self.input(field)) }
@@ -197,6 +199,10 @@ impl CredentialFields {
             @if has_vault {
                 (Field::new("vault", "Path in the vault").value(self.text("vault"))
                     .hint("Instead of the secret: MOUNT/PATH#FIELD in the operator's vault."))
+            }
+            @if has_files {
+                (Field::new("file", "Mounted file").value(self.text("file"))
+                    .hint("Instead of the secret: a file in the organization's folder of secrets."))
             }
         }
     }
@@ -266,6 +272,7 @@ pub(super) fn request(form: &FormFields) -> Result<CredentialRequest, Problem> {
         expires_ms: expires_ms(form)?,
         secret: secret(form),
         vault: text("vault"),
+        file: text("file"),
         header: text("header"),
         // A space at the end of the prefix belongs to it.
         prefix: Some(form.text("prefix").to_owned()).filter(|prefix| !prefix.is_empty()),
@@ -422,11 +429,14 @@ mod tests {
                 assert_eq!(read.text(name), *value, "{kind}");
             }
             assert_eq!(read.text("bound_to"), "GET https://api.stripe.com/v1/");
-            let shown = read.inputs(made.document.authentication.kind(), true).into_string();
+            let shown = read.inputs(made.document.authentication.kind(), [true; 2]).into_string();
             assert!(!shown.contains("canary"), "{shown}");
             let refused = CredentialFields::of_form(&FormFields::of(&fields));
             assert!(
-                !refused.inputs(made.document.authentication.kind(), true).into_string().contains("canary")
+                !refused
+                    .inputs(made.document.authentication.kind(), [true; 2])
+                    .into_string()
+                    .contains("canary")
             );
         }
     }

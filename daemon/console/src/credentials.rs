@@ -207,7 +207,7 @@ fn creation_page(
         @if kind == CredentialKind::AuthorizationCode { (redirect_urls(app, organization)) }
         (viewer.stacked_form(list_address(organization), &[], html! {
             (Field::new("name", "Name (needed)").value(name).required(true).hint("By which people find it, such as the provider's."))
-            (fields.inputs(kind, has_vault(app)))
+            (fields.inputs(kind, elsewhere(app)))
             button { "Store the credential" }
         }))
         p { a href=(list_address(organization)) { "All credentials, and the other kinds" } }
@@ -219,8 +219,10 @@ fn words(kind: CredentialKind) -> &'static str {
     KINDS.iter().find(|(known, _)| *known == kind).map_or("", |(_, words)| *words)
 }
 
-fn has_vault(app: &App) -> bool {
-    app.settings().credentials.vault_references.is_some()
+/// Whether secrets may stay in a vault, and in mounted files.
+fn elsewhere(app: &App) -> [bool; 2] {
+    let settings = &app.settings().credentials;
+    [settings.vault_references.is_some(), settings.file_references.is_some()]
 }
 
 /// The redirect URLs to register with the provider.
@@ -327,7 +329,7 @@ fn show(
         @if let Some((error, _)) = refused { (notice(error)) }
         (about(&view))
         @if kind == CredentialKind::AuthorizationCode { (connection(&view, &form("connect", connect_button(&view)))) }
-        @else if view.vault.is_none() {
+        @else if view.vault.is_none() && view.file.is_none() {
             h2 { "New secret" }
             (form("rotate", html! { (secret_input(kind, "new-secret")) (expiry_input(kind)) button { "Replace the secret" } }))
         }
@@ -336,7 +338,7 @@ fn show(
             summary { "Replace the credential whole" }
             p.quiet { "With its secret: where a credential goes is changed by a person who knows the secret." }
             @if kind == CredentialKind::AuthorizationCode { (redirect_urls(app, &key.organization)) }
-            (form("replace", html! { (fields.inputs(kind, has_vault(app))) button { "Replace the credential" } }))
+            (form("replace", html! { (fields.inputs(kind, elsewhere(app))) button { "Replace the credential" } }))
         }
         (form("delete", html! {
             button.danger data-confirm="Delete the credential? Tools that need it stop working." { "Delete the credential" }
@@ -377,6 +379,9 @@ fn about(view: &CredentialView) -> Markup {
     }
     if let Some(vault) = &view.vault {
         rows.insert(3, ("In the vault", html! { code { (short(vault)) } }));
+    }
+    if let Some(file) = &view.file {
+        rows.insert(3, ("In the file", html! { code { (short(file)) } }));
     }
     facts(&rows)
 }

@@ -40,6 +40,17 @@ pub(crate) fn short(text: &str) -> String {
     escape_for_display(text, CELL_CHARS)
 }
 
+/// Who asked or decided: the label of a token before its id, which alone is certain.
+pub(crate) fn token(id: &str, label: Option<&str>) -> Markup {
+    html! {
+        @match label {
+            Some(label) => { (short(label)) " (token " code { (short(id)) } ")" },
+            // People who sign in and webhooks have ids that tell who they are.
+            None => { @if !id.contains(':') { "token " } code { (short(id)) } },
+        }
+    }
+}
+
 /// A text on one line that is never cut, with hidden characters written out: what a person accepts is shown whole.
 pub(crate) fn whole(text: &str) -> String {
     escape_for_display(text, usize::MAX)

@@ -17,6 +17,7 @@ use toolgate_http::sessions::check_channel;
 use toolgate_http::state::App;
 use toolgate_sandbox::Component;
 
+use super::approval_aids::without_grant;
 use super::elements::{
     Filters, LIST_BYTES, ROWS, badge, block, empty, facts, filter, next_page, parameter, percent_encode,
     short, table, verdict, whole,
@@ -208,7 +209,7 @@ async fn all_tools(
     viewer.caller.may_own(organization)?;
     app.services().registry.wait_for_all_tools().await;
     let snapshot = app.services().registry.snapshot();
-    let rules = snapshot.rules(organization, agent).ok_or_else(|| Problem::not_found("agent"))?;
+    let rules = snapshot.rules(organization, agent).ok_or_else(|| Problem::no_agent(organization, agent))?;
     check_channel(&rules.organization, query.channel.as_deref())?;
     let facts = SessionFacts { channel: query.channel.clone(), ..SessionFacts::default() };
     let (tools, next) = tools(&rules, query);
@@ -251,6 +252,7 @@ fn one_tool(tool: &ExplainedTool, channel: Option<&str>, uri: &Uri) -> Markup {
     pairs.extend(details.into_iter().flat_map(tool_facts));
     let steps = tool.steps.as_deref().unwrap_or_default();
     html! {
+        @if let Some(missing) = &tool.not_granted { (without_grant(missing)) }
         (facts(&pairs))
         @if let Some(why) = &tool.why { (block(why, LIST_BYTES)) }
         h2 { "Each rule of the gate, in its order" }

@@ -58,7 +58,8 @@ pub(super) async fn show(
     let fields = read(&app, request).await?;
     let token = fields.text("once");
     let approver = app.services().webhooks.verify_link(&id, token, now_ms()).await?;
-    let view = view(find(&app, &approver, &id).await?, now_ms())?;
+    let row = find(&app, &approver, &id).await?;
+    let view = view(&app.services().store, row, now_ms()).await?;
     let content = html! {
         (details(&view))
         h2 { "Decision" }

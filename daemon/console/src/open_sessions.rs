@@ -20,7 +20,7 @@ use toolgate_http::state::App;
 
 use super::elements::{
     Filters, ROWS, empty, facts, filter, next_page, notice, number, parameter, percent_encode, short, table,
-    time,
+    time, token,
 };
 use super::form::SeeOther;
 use super::organizations;
@@ -120,10 +120,12 @@ pub(super) async fn page(
     let session = app.session_of(&viewer.caller, &id).await?;
     let setup = &session.setup;
     let (disabled, broken) = session.state.unavailable_tools();
+    let labels = app.services().store.token_labels(&[&*setup.principal].into()).await?;
+    let opener = token(&setup.principal, labels.get(&setup.principal).as_deref());
     let mut pairs = vec![
         ("Session", html! { code { (short(&setup.id)) } }),
         ("Agent", html! { (setup.organization) "/" (setup.agent) }),
-        ("Opened", html! { (time(setup.created_ms)) " by token " code { (short(&setup.principal)) } }),
+        ("Opened", html! { (time(setup.created_ms)) " by " (opener) }),
         ("Last used", time(session.last_used_ms())),
         ("Rounds", html! { (number(session.state.rounds())) }),
     ];

@@ -266,7 +266,7 @@ async fn agent_page(
 ) -> Result<Page, Problem> {
     let stored = Draft::load(app, &DocumentKey::agent(organization, agent), "").await?;
     if stored.revision.is_empty() {
-        return Err(Problem::not_found("agent"));
+        return Err(Problem::no_agent(organization, agent));
     }
     let address = format!("/console/organizations/{organization}/agents/{agent}");
     let main = html! {

@@ -115,7 +115,7 @@ async fn begin_session(
         let person = Person::new(caller.clone(), &app.services().registry);
         console.sessions.begin(SignedIn::Person(person), now_ms)
     };
-    app.admin().sign_person_in(actor, begin).await
+    app.admin().sign_in(actor, begin).await
 }
 
 async fn expect_sign_in(app: &App) -> Result<&PersonSignIn, Problem> {

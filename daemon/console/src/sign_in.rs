@@ -7,14 +7,14 @@ use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
 use serde::Deserialize;
 use toolgate_api::error::{CallError, ErrorType};
-use toolgate_core::identity::PersonSignIn;
+use toolgate_core::admin::Actor;
+use toolgate_core::identity::{Access, PersonSignIn, PresentedCredentials};
 use toolgate_http::connections::Peer;
 use toolgate_http::extract::Query;
 use toolgate_http::problem::Problem;
 use toolgate_http::state::App;
 use toolgate_state::clock::now_ms;
 
-use super::Console;
 use super::elements::{percent_encode, short};
 use super::form::{self, SeeOther, own_path};
 use super::origin::expect_same_origin;
@@ -23,6 +23,7 @@ use super::session::SignedIn;
 use super::text::sentence;
 use super::text::visible_text;
 use super::viewer::Viewer;
+use super::{AUDIT_SOURCE, Console};
 
 /// Query parameters of the sign-in page. Others are ignored.
 #[derive(Deserialize)]
@@ -64,10 +65,22 @@ pub(super) async fn sign_in(
     let next = fields.text("next");
     let bearer = format!("Bearer {}", fields.text("token").trim());
     let peer = parts.extensions.get::<Peer>();
+    let address = peer.map(|peer| peer.address);
     let admitted = app.services().identity.authenticate(Some(&bearer)).and_then(|caller| {
-        caller.may_come_from(peer.map(|peer| peer.address))?;
+        caller.may_come_from(address)?;
         Ok(caller)
     });
+    if admitted.is_err() {
+        let presented = PresentedCredentials {
+            authorization: Some(&bearer),
+            certificate: None,
+            address,
+            access: Access::Operate,
+        };
+        if let Some(refused) = app.services().identity.refusal(&presented) {
+            app.admin().refuse_request(refused, address, "POST /console/sign-in", AUDIT_SOURCE);
+        }
+    }
     let caller = match admitted {
         Ok(caller) => caller,
         Err(error) if error.error_type == ErrorType::Unauthenticated => {
@@ -84,7 +97,9 @@ pub(super) async fn sign_in(
     if let Some(earlier) = console.sessions.find(cookies, false, now_ms()) {
         console.sessions.end(&earlier.hash);
     }
-    let cookie = console.sessions.begin(SignedIn::Token(caller.token_id.clone()), now_ms())?;
+    let actor = Actor { caller: &caller, source: AUDIT_SOURCE };
+    let begin = || console.sessions.begin(SignedIn::Token(caller.token_id.clone()), now_ms());
+    let cookie = app.admin().sign_in(actor, begin).await?;
     Ok(([(SET_COOKIE, cookie)], SeeOther::to(next)).into_response())
 }
 

@@ -241,7 +241,9 @@ fn respond(app: &App, viewer: &Viewer, live: LiveStream, first: Option<Bytes>) -
     });
     let opened = std::iter::once(Bytes::from_static(b": listening\n\n")).chain(first).map(Ok);
     let body = Body::from_stream(stream::iter(opened).chain(events.take_until(Box::pin(ends))));
-    ([(CONTENT_TYPE, "text/event-stream")], body).into_response()
+    // Without the second, nginx keeps fragments back until its buffer is full.
+    let fields = [(CONTENT_TYPE, "text/event-stream"), (HeaderName::from_static("x-accel-buffering"), "no")];
+    (fields, body).into_response()
 }
 
 /// The stream of one page: its list, if it has one, and the number in the navigation.

@@ -106,6 +106,7 @@ fn creation(viewer: &Viewer, fields: &FormFields) -> Markup {
             (field("label", "Label").max_chars(200))
             (field("days", "Days until it ends").number(1, Some(36_500)).hint("Empty for a token that does not end."))
             (field("addresses", "Networks").hint("Such as 10.1.0.0/16, with spaces between them. Empty for every one."))
+            (field("user", "User").max_chars(255).hint("Whom the calls of a token of role agent are made for. Empty for nobody."))
             button { "Create the token" }
         }))
     }
@@ -159,6 +160,7 @@ fn token_from(form: &FormFields) -> Result<NewToken, Problem> {
         label: form.text("label").trim().to_owned(),
         expires_ms: days.map(|days| now_ms().saturating_add(days.saturating_mul(DAY_MS))),
         addresses,
+        user: form.filled_field("user").map(|user| user.trim().to_owned()),
     })
 }
 

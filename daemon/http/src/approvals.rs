@@ -5,7 +5,7 @@ use toolgate_api::approval::{ApprovalState, ApprovalView, DecisionRequest};
 use toolgate_api::page::List;
 use toolgate_core::approvals;
 use toolgate_state::clock::now_ms;
-use toolgate_state::store::{ApprovalFilter, ApprovalRow};
+use toolgate_state::store::ApprovalFilter;
 use utoipa::IntoParams;
 
 use super::body::Json;
@@ -61,7 +61,7 @@ pub(crate) async fn list(
     let found = app.services().store.approvals_within(filter, limit, PAGE_BYTES).await;
     let (rows, has_more) = found?;
     let next_cursor = rows.last().filter(|_| has_more).map(|row| row.id.clone());
-    let items = rows.into_iter().map(view).collect::<Result<_, _>>()?;
+    let items = approvals::views(&app.services().store, rows, now_ms()).await?;
     Ok(axum::Json(List { items, next_cursor }))
 }
 
@@ -77,7 +77,7 @@ pub(crate) async fn get(
     Path(ApprovalPath { id }): Path<ApprovalPath>,
 ) -> Result<axum::Json<ApprovalView>, Problem> {
     let row = app.services().store.approval(&id, caller.organization.as_ref()).await?;
-    Ok(axum::Json(view(row)?))
+    Ok(axum::Json(approvals::view(&app.services().store, row, now_ms()).await?))
 }
 
 /// Approve or deny a call.
@@ -96,9 +96,5 @@ pub(crate) async fn post(
     Json(request): Json<DecisionRequest>,
 ) -> Result<axum::Json<ApprovalView>, Problem> {
     let row = app.admin().decide_approval(app.actor(&caller), &id, request).await?;
-    Ok(axum::Json(view(row)?))
-}
-
-fn view(row: ApprovalRow) -> Result<ApprovalView, Problem> {
-    Ok(approvals::view(row, now_ms())?)
+    Ok(axum::Json(approvals::view(&app.services().store, row, now_ms()).await?))
 }

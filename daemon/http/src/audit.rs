@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::http::header;
+use axum::http::{HeaderName, header};
 use axum::response::{IntoResponse, Response};
 use futures_util::{StreamExt, stream};
 use serde::Deserialize;
@@ -23,6 +23,7 @@ use utoipa::IntoParams;
 use super::error_responses::{NoOrganization, StoreUnreadable};
 use super::extract::{Client, Query};
 use super::problem::Problem;
+use super::state::App;
 
 /// Filters of a search; a record must match all of them.
 #[derive(Default, Deserialize, IntoParams)]
@@ -51,6 +52,10 @@ pub struct AuditQuery {
     /// Calls that ended with this error code.
     #[param(value_type = Option<ErrorType>, inline)]
     pub error_type: Option<String>,
+    /// Calls that the gate refused, with any of its error codes.
+    #[serde(default)]
+    #[param(required = false)]
+    pub refused: bool,
     /// Records of this kind.
     #[param(inline)]
     pub kind: Option<Kind>,
@@ -92,10 +97,20 @@ pub async fn search(
 ) -> Result<axum::Json<AuditPage>, Problem> {
     let query = scope_query(&caller, query)?;
     let mut page = app.audit().search(&query).await?;
+    name_principals(&app, &mut page.rows).await?;
     if caller.organization.is_some() {
         page.rows.iter_mut().for_each(hide_platforms);
     }
     Ok(axum::Json(AuditPage { items: page.rows, next_cursor: page.next }))
+}
+
+/// Adds the labels of the tokens that made the calls and acts.
+pub async fn name_principals(app: &App, rows: &mut [Row]) -> Result<(), Problem> {
+    let labels = app.services().store.token_labels(&rows.iter().filter_map(Row::principal).collect()).await?;
+    for row in rows {
+        row.principal_label = row.principal().and_then(|id| labels.get(id));
+    }
+    Ok(())
 }
 
 /// The organization whose records a caller reads: the one that it asks for, or its own; none for all.
@@ -119,6 +134,7 @@ pub fn scope_query(caller: &Caller, query: AuditQuery) -> Result<audit::Query, P
         action: query.action,
         status: query.status,
         error_type: query.error_type.as_deref().map(error_type).transpose()?,
+        refused: query.refused,
         kind: query.kind,
         since_ms: query.since_ms,
         until_ms: query.until_ms,
@@ -137,7 +153,7 @@ pub fn hide_platforms(row: &mut Row) {
     if let Some(call) = &mut row.call
         && call.reason.layer == Layer::Platform.as_str()
     {
-        call.reason.rule = "".into();
+        call.reason.hide();
     }
 }
 
@@ -232,7 +248,12 @@ pub async fn export(
         Some((lines, export))
     });
     let lines = lines.take_until(caller.wait_for_end());
-    let headers = [(header::CONTENT_TYPE, "application/jsonl"), (header::CACHE_CONTROL, "no-store")];
+    let headers = [
+        (header::CONTENT_TYPE, "application/jsonl"),
+        (header::CACHE_CONTROL, "no-store"),
+        // Without it, nginx keeps lines back until its buffer is full.
+        (HeaderName::from_static("x-accel-buffering"), "no"),
+    ];
     Ok((headers, Body::from_stream(lines)).into_response())
 }
 

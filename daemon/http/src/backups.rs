@@ -42,7 +42,7 @@ pub(crate) async fn post(Client { app, caller }: Client) -> Result<Response, Pro
     let store = settings.store_path().map_err(|error| {
         CallError::new(ErrorType::Internal, error.to_string(), "look at the setting `store`")
     })?;
-    let source = BackupSource { data: settings.data.clone(), store, with_keys: false };
+    let source = BackupSource { data: settings.data.clone(), store, with_keys: false, with_cache: false };
     let backup = app.admin().take_backup(app.actor(&caller), source).await?;
     let name = format!("attachment; filename=\"toolgate-{}.tar.gz\"", backup.header().backup);
     let (sender, receiver) = mpsc::channel(CHUNKS);

@@ -32,6 +32,7 @@ use super::error_responses::{
 };
 use super::events;
 use super::extract::{CallerTrace, Client, Path, trace_of};
+use super::file_blocks;
 use super::find_tool::Searches;
 use super::guard;
 use super::path_params::{CallPath, SessionPath};
@@ -123,7 +124,9 @@ pub(super) async fn answer(
 async fn answer_read(app: App, caller: &Caller, read: ReadRequest) -> Result<Response, Problem> {
     let ReadRequest { id, events, preferred, trace, body } = read;
     let session = app.session_of(caller, &id).await?;
+    let turn = app.dispatcher().turn(&session, body.len()).await;
     let mut request = dialects::parse(&body, app.settings().calls.per_request)?;
+    drop(turn);
     let searches = Searches::take_from(&mut request);
     session.touch(now_ms());
     let origin = Origin { trace, ..app.actor(caller).origin() };
@@ -136,8 +139,12 @@ async fn answer_read(app: App, caller: &Caller, read: ReadRequest) -> Result<Res
         Preferred::Acceptance => app.dispatcher().begin_batch(&session, turn.clone(), calls, &origin),
     };
     searches.answer(&app, &session, &mut outcome.results).await;
+    file_blocks::embed(&app, &session, &dialect, &mut outcome.results).await;
     let context = ReplyContext::new(&session, turn.as_deref(), &outcome);
+    let bytes = outcome.results.iter().filter_map(|result| result.output()).map(|json| json.get().len()).sum();
+    let rendering = app.dispatcher().turn(&session, bytes).await;
     let answer = json(dialects::render(&dialect, context, &outcome.results));
+    drop(rendering);
     Ok(match preferred {
         Preferred::Answer => answer,
         Preferred::Acceptance => {

@@ -60,7 +60,7 @@ pub async fn get(
 
 /// Create or replace a credential.
 ///
-/// The request has either `secret`, or `vault` with the secret's path in the operator's vault. The credential is
+/// The request has either `secret`, or `vault` with the secret's path in the operator's vault, or `file` with a mounted file. The credential is
 /// replaced whole, its secret included: the bindings cannot be changed without sending the secret. It takes effect at
 /// once: an integration that it connects is available in open sessions too. A credential of the kind
 /// `oauth2_authorization_code` is pending until a person connects it.
@@ -102,7 +102,7 @@ pub async fn delete(
 /// Rotate the secret of a credential.
 ///
 /// Outgoing requests use the new secret from now on. The provider and the bindings stay the same. A credential whose
-/// secret is in a vault is refused: rotate the secret in the vault.
+/// secret is in a vault or a file is refused: rotate the secret there.
 #[utoipa::path(
     post, path = "/v1/orgs/{org}/credentials/{name}/rotate", tag = "credentials", operation_id = "rotate_credential",
     params(CredentialPath, OptionalTags),
@@ -138,6 +138,7 @@ pub fn to_view(app: &App, credential: &Credential) -> CredentialView {
         shared: document.shared,
         scopes: document.authentication.client().map(|client| client.scopes.clone()),
         vault: document.vault.clone(),
+        file: document.file.clone(),
         version: row.version,
         created_ms: row.created_ms,
         changed_ms: row.changed_ms,

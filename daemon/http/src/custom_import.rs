@@ -41,14 +41,25 @@ const SELECTORS: usize = 100;
 pub(crate) async fn post(
     Client { app, caller }: Client,
     Path(OrgPath { organization }): Path<OrgPath>,
-    Json(request): Json<ImportRequest>,
+    request: Result<Json<ImportRequest>, Problem>,
 ) -> Result<(StatusCode, axum::Json<ImportView>), Problem> {
+    let Json(request) = request.map_err(name_command)?;
     let key = own_tool(&caller, ToolKey { organization, namespace: parse_namespace(&request.namespace)? })?;
     let is_dry = request.dry_run.unwrap_or(false);
     let import = move || import(&request);
     let (imported, tool) = app.admin().import_custom_tool(app.actor(&caller), &key, import, is_dry).await?;
     let status = if tool.is_some() { StatusCode::CREATED } else { StatusCode::OK };
     Ok((status, axum::Json(view(imported, tool))))
+}
+
+/// Names the command where a document is too large to be sent.
+fn name_command(mut problem: Problem) -> Problem {
+    if problem.0.error_type == ErrorType::TooLarge {
+        problem.0.hint = "import it with `toolgate plugin import openapi FILE ORG/NAMESPACE --select WHICH`, which sends only \
+                          what is selected, or ask the operator to raise `http.body_bytes`"
+            .to_owned();
+    }
+    problem
 }
 
 fn import(request: &ImportRequest) -> Result<Imported, CallError> {
@@ -98,6 +109,15 @@ fn import_error(error: ImportError) -> CallError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn c2_a_document_that_is_too_large_to_be_sent_leads_to_the_command() {
+        let hint = |error_type| name_command(Problem::new(error_type, "m", "send less")).0.hint;
+        assert!(
+            hint(ErrorType::TooLarge).contains("`toolgate plugin import openapi FILE ORG/NAMESPACE --select")
+        );
+        assert_eq!(hint(ErrorType::InvalidRequest), "send less");
+    }
 
     #[test]
     fn more_selectors_than_an_import_takes_are_refused_and_none_is_passed_over() {

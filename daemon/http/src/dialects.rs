@@ -32,6 +32,7 @@ use super::problem::Problem;
 use answers::{AnthropicAnswer, FlatAnswer, GeminiAnswer, OpenAiAnswer, ResponsesAnswer, TextAnswer};
 pub(crate) use answers::{CallsAnswer, ReplyContext, call_result};
 use answers::{call_state, native as native_answer};
+pub(crate) use content::PDF;
 use envelope::{Envelope, OnDisconnect, RequestBody};
 use items::Calls;
 pub(crate) use items::{kept_id, truncate_name};
@@ -68,6 +69,18 @@ pub(crate) enum Dialect {
     Text(text::ResponseEnvelope),
 }
 
+impl Dialect {
+    /// The types of media that results may have. None where a program reads the blocks as they are.
+    pub(crate) fn media(&self) -> Option<&'static [&'static str]> {
+        match self {
+            Self::Native(_) => None,
+            Self::Responses(_) | Self::Anthropic(_) => Some(&content::MEDIA),
+            Self::Gemini(_) => Some(&content::GEMINI_MEDIA),
+            Self::OpenAi(_) | Self::Flat(_) | Self::Text(_) => Some(&[]),
+        }
+    }
+}
+
 /// Parses a request of at most `calls_max` calls.
 pub(crate) fn parse(body: &[u8], calls_max: u64) -> Result<ParsedRequest, Problem> {
     let Envelope { turn, on_disconnect, deadline_ms, id, body } = envelope::parse(body)?;
@@ -87,6 +100,9 @@ pub(crate) fn parse(body: &[u8], calls_max: u64) -> Result<ParsedRequest, Proble
         calls.end_with_request();
     }
     calls.end_within(deadline_ms);
+    if !matches!(dialect, Dialect::Native(_)) {
+        calls.leave_out_after(calls_max);
+    }
     Ok(ParsedRequest { dialect, turn, calls: calls.into_list(calls_max)? })
 }
 

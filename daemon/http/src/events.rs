@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::http::{HeaderMap, header};
+use axum::http::{HeaderMap, HeaderName, header};
 use axum::response::{IntoResponse, Response};
 use futures_util::{StreamExt, stream};
 use tokio::time::error::Elapsed;
@@ -22,16 +22,17 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 use toolgate_api::error::{CallError, ErrorType};
-use toolgate_api::event::{EventsDropped, StreamEvent};
+use toolgate_api::event::{Event, EventKind, EventsDropped, StreamEvent};
 use toolgate_core::dispatch::{Origin, known_outcome};
 use toolgate_core::events::{Received, Scope, Subscriber};
 use toolgate_core::identity::Caller;
-use toolgate_core::sessions::{CallState, Session};
+use toolgate_core::sessions::{CallState, Session, SessionSetup};
 use toolgate_state::clock::now_ms;
 
 use super::dialects::{self, ParsedRequest, ReplyContext};
 use super::error_responses::{NoOrganization, NoSession, SessionEnded, TooManyStreams};
 use super::extract::{Client, Path};
+use super::file_blocks;
 use super::find_tool::Searches;
 use super::path_params::{LastEventId, OrgPath, SessionPath};
 use super::problem::Problem;
@@ -105,6 +106,7 @@ pub(super) fn of_calls(
     let answering = async move {
         let mut outcome = dispatcher.batch(&session, turn.as_deref(), calls, &origin).await;
         searches.answer(&answering_app, &session, &mut outcome.results).await;
+        file_blocks::embed(&answering_app, &session, &dialect, &mut outcome.results).await;
         let context = ReplyContext::new(&session, turn.as_deref(), &outcome);
         dialects::render(&dialect, context, &outcome.results)
     };
@@ -260,7 +262,9 @@ impl Filter {
         };
         let passes = match self {
             Self::Everything => true,
-            Self::Session(session) => *event.session == *session.setup.id,
+            Self::Session(session) => {
+                *event.session == *session.setup.id || is_message_to(&event, &session.setup)
+            }
             Self::Calls(session, ids) => *event.session == *session.setup.id && ids.contains(&*event.call),
         };
         passes.then(|| {
@@ -269,6 +273,11 @@ impl Filter {
             format!("event: {}\ndata: {json}\n\n", event.event.as_str())
         })
     }
+}
+
+/// Whether the event tells of a message to the session's agent, which is of no session (T12).
+fn is_message_to(event: &Event, setup: &SessionSetup) -> bool {
+    event.event == EventKind::Message && *event.agent == *setup.agent.as_str()
 }
 
 fn dropped_text(dropped: EventsDropped) -> String {
@@ -335,6 +344,11 @@ fn too_many_streams() -> CallError {
 }
 
 fn stream_of(body: Body) -> Response {
-    let headers = [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-store")];
+    // Without the last, nginx keeps events back until its buffer is full.
+    let headers = [
+        (header::CONTENT_TYPE, "text/event-stream"),
+        (header::CACHE_CONTROL, "no-store"),
+        (HeaderName::from_static("x-accel-buffering"), "no"),
+    ];
     (headers, body).into_response()
 }

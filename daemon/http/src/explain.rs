@@ -44,7 +44,8 @@ pub async fn get(
         None => registry.wait_for_all_tools().await,
     }
     let snapshot = registry.snapshot();
-    let rules = snapshot.rules(&organization, &agent).ok_or_else(|| Problem::not_found("agent"))?;
+    let rules =
+        snapshot.rules(&organization, &agent).ok_or_else(|| Problem::no_agent(&organization, &agent))?;
     super::sessions::check_channel(&rules.organization, query.channel.as_deref())?;
     let facts = match &query.session {
         None => SessionFacts { channel: query.channel.clone(), ..SessionFacts::default() },
@@ -59,6 +60,10 @@ pub async fn get(
     };
     let mut explanation = explain(&rules, &facts, query.tool.as_deref(), caller.organization.is_none());
     for tool in &mut explanation.tools {
+        if let Some(found) = rules.catalogue.find(&tool.tool) {
+            let not_shared = app.services().credentials.not_shared(&organization, found.access());
+            tool.not_over_mcp = (!not_shared.is_empty()).then_some(not_shared);
+        }
         let Some(namespace) = tool.tool.split_once('/').and_then(|(name, _)| Namespace::parse(name).ok())
         else {
             continue;

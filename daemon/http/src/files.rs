@@ -192,13 +192,13 @@ async fn open(app: &App, session: &Session) -> Result<Workspace, WorkspaceError>
     session.workspace(Quota { bytes: limits.workspace_bytes, files: limits.workspace_files }).await
 }
 
-/// Returns the text of a file in the workspace, unless it is longer than `longest` bytes, no UTF-8, or not there.
-pub async fn read_text(app: &App, session: &Session, path: &str, longest: u64) -> Option<String> {
+/// Returns the bytes of a file in the workspace, unless it is longer than `longest` bytes, or not there.
+pub async fn read_whole(app: &App, session: &Session, path: &str, longest: u64) -> Option<Vec<u8>> {
     let file = open(app, session).await.ok()?.read(path).await.ok()?;
     if file.bytes() > longest {
         return None;
     }
-    String::from_utf8(file.rest().await.ok()?).ok()
+    file.rest().await.ok()
 }
 
 /// Returns whether the write must not replace a file. Every other precondition is refused: ignoring one could

@@ -21,7 +21,9 @@ use futures_util::future::{BoxFuture, Either};
 use tokio::sync::Semaphore;
 use toolgate_api::error::ErrorType;
 use toolgate_api::name::Name;
-use toolgate_core::identity::{Access, AccessTokens, Caller, bearer, one_of};
+use toolgate_core::identity::{
+    Access, AccessTokens, Caller, PresentedCredentials, RefusalReason, RefusedCredentials, bearer, one_of,
+};
 use toolgate_state::clock::now_ms;
 use tower::{Layer, Service};
 use utoipa::openapi::extensions::ExtensionsBuilder;
@@ -36,7 +38,7 @@ use super::owners::Owner;
 use super::parameters::Parameters;
 use super::problem::Problem;
 use super::protected_resource;
-use super::state::App;
+use super::state::{AUDIT_SOURCE, App};
 
 /// The name of the security scheme in the document.
 pub(super) const SCHEME: &str = "token";
@@ -57,6 +59,8 @@ struct Guard {
     /// `None` if a disconnect cancels the request.
     changes: Option<Arc<Semaphore>>,
     parameters: Parameters,
+    /// The path of the route, with the names of its parameters.
+    path: String,
     /// Whether the route takes access tokens of authorization servers, too.
     is_protected_resource: bool,
 }
@@ -127,8 +131,14 @@ impl Routes {
         (_, paths, methods): UtoipaMethodRouter<App>,
     ) -> Self {
         let parameters = Parameters::of(&paths);
-        let guard =
-            Guard { app: self.app.clone(), access, changes: None, parameters, is_protected_resource: true };
+        let guard = Guard {
+            app: self.app.clone(),
+            access,
+            changes: None,
+            parameters,
+            path: path.to_owned(),
+            is_protected_resource: true,
+        };
         self.router = self.router.route(path, methods.route_layer(GuardLayer(Arc::new(guard))));
         self
     }
@@ -161,8 +171,9 @@ impl Routes {
         let (schemas, paths, methods) = routes;
         let changes = Some(Arc::clone(&self.changes)).filter(|_| on_disconnect == OnDisconnect::Complete);
         let parameters = Parameters::of(&paths);
+        let path = paths.paths.keys().next().cloned().unwrap_or_default();
         let guard =
-            Guard { app: self.app.clone(), access, changes, parameters, is_protected_resource: false };
+            Guard { app: self.app.clone(), access, changes, parameters, path, is_protected_resource: false };
         let methods = methods.route_layer(GuardLayer(Arc::new(guard)));
         self.router = self.router.routes((schemas, paths, methods));
         self
@@ -216,6 +227,34 @@ impl Guard {
         self.parameters.expect_known(request.method(), request.uri())?;
         request.extensions_mut().insert(caller);
         Ok(())
+    }
+
+    /// Tells of a request that is refused for its credentials.
+    fn tell_refusal(&self, request: &Request, problem: &Problem, is_access_token: bool) {
+        if !matches!(problem.0.error_type, ErrorType::Unauthenticated | ErrorType::Forbidden) {
+            return;
+        }
+        let peer: Option<&Peer> = request.extensions().get();
+        let address = peer.map(|peer| peer.address);
+        let presented = PresentedCredentials {
+            authorization: header(request.headers(), &AUTHORIZATION).ok().flatten(),
+            certificate: peer
+                .and_then(|peer| peer.certificate.as_ref())
+                .map(|ClientCertificate(token)| &**token),
+            address,
+            access: self.access,
+        };
+        let of_access_token =
+            RefusedCredentials { reason: RefusalReason::AccessToken, token: None, organization: None };
+        let refused = match is_access_token {
+            true => Some(of_access_token),
+            false => self.app.services().identity.refusal(&presented),
+        };
+        if let Some(refused) = refused {
+            // Without the names of what it asked for, which may be another organization's.
+            let route = format!("{} {}", request.method(), self.path);
+            self.app.admin().refuse_request(refused, address, &route, AUDIT_SOURCE);
+        }
     }
 
     /// The response to a refused request. A protected resource says where clients get a token (RFC 9728, section 5.1).
@@ -308,11 +347,15 @@ where
             return Either::Right(Either::Right(Box::pin(async move {
                 match guard.admit_access_token(known, &token, &mut request).await {
                     Ok(()) => route.call(request).await,
-                    Err(problem) => Ok(guard.refuse(problem, true)),
+                    Err(problem) => {
+                        guard.tell_refusal(&request, &problem, true);
+                        Ok(guard.refuse(problem, true))
+                    }
                 }
             })));
         }
         if let Err(problem) = self.guard.admit(&mut request) {
+            self.guard.tell_refusal(&request, &problem, false);
             let has_token = request.headers().contains_key(AUTHORIZATION);
             return Either::Left(ready(Ok(self.guard.refuse(problem, has_token))));
         }

@@ -1,22 +1,29 @@
 //! Liveness, readiness and the OpenAPI document. These routes need no token and name no tenant.
 
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
+use tokio_util::sync::CancellationToken;
 use toolgate_api::error::ErrorType;
 use toolgate_api::health::{Health, Readiness};
+use toolgate_macros::boxed;
 
 use super::error_responses::ShuttingDown;
 use super::problem::Problem;
 use super::state::App;
+
+/// Interval of the looks at what `/readyz` would answer.
+const LOOK_INTERVAL: Duration = Duration::from_secs(5);
 
 const OK: &str = "ok";
 const SEALED: &str = "sealed";
 /// Messages of a daemon that takes no work. `docs/operations.md` has a runbook for each reason.
 pub(super) const STARTING: &str = "the daemon is starting";
 const STOPPING: &str = "the daemon is stopping";
+const COMPILING: &str = "the daemon is compiling plugins";
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Liveness check.
@@ -40,21 +47,53 @@ pub(super) fn body() -> axum::Json<Health> {
 ///
 /// Readiness probe for a load balancer. The daemon takes work while its store responds and has space on its disk, its
 /// audit log has space for calls, and it is not stopping. At the first start it takes work while built-in plugins are
-/// compiled: calls of their tools and sessions of agents that may have them wait. A daemon without its root key reports `sealed` and takes
+/// compiled: calls of their tools and sessions of agents that may have them wait. With `ready_when_compiled` it does not. A daemon without its root key reports `sealed` and takes
 /// work all the same, since most calls need no secret.
 #[utoipa::path(
     get, path = "/readyz", tag = "health", operation_id = "get_readiness",
     responses((status = 200, description = "It takes work.", body = Readiness), ShuttingDown),
 )]
 pub async fn readyz(State(app): State<App>) -> Result<axum::Json<Readiness>, Problem> {
+    readiness(&app).await.map(axum::Json)
+}
+
+/// Notes whether the daemon takes work, and logs when it stops to take some and when it goes on, until `stop`.
+#[boxed]
+pub async fn watch(app: App, stop: CancellationToken) {
+    let (mut looks, mut was_ready) = (tokio::time::interval(LOOK_INTERVAL), true);
+    while stop.run_until_cancelled(looks.tick()).await.is_some() {
+        let ready = readiness(&app).await;
+        app.services().metrics.observed.is_ready.store(ready.is_ok(), Ordering::Relaxed);
+        match ready {
+            Ok(_) if !was_ready => tracing::info!(event = "work_resumed", "the daemon takes work again"),
+            Err(Problem(error)) if was_ready => {
+                let (reason, hint) = (error.message, error.hint);
+                tracing::error!(event = "work_stopped", reason, hint, "the daemon takes no work");
+                was_ready = false;
+                continue;
+            }
+            Ok(_) => {}
+            Err(_) => continue,
+        }
+        was_ready = true;
+    }
+}
+
+async fn readiness(app: &App) -> Result<Readiness, Problem> {
     if !app.0.serving.load(Ordering::Acquire) {
         return Err(Problem::new(ErrorType::Unavailable, STOPPING, "use another one"));
     }
     app.audit().takes_calls()?;
     app.services().store.ready().await.map_err(toolgate_api::error::CallError::from)?;
     let status = if app.services().credentials.sealed_reason().is_some() { SEALED } else { OK };
-    let compiling = app.services().registry.snapshot().compiling().iter().map(ToString::to_string).collect();
-    Ok(axum::Json(Readiness { status: status.into(), version: VERSION.into(), compiling }))
+    let snapshot = app.services().registry.snapshot();
+    let detail = snapshot.compiling_text();
+    if let (Some(detail), true) = (&detail, app.0.config.ready_when_compiled) {
+        let hint = "wait, prepare the code with `toolgate compile`, or set `ready_when_compiled = false`: calls of other tools are served";
+        return Err(Problem::new(ErrorType::Unavailable, format!("{COMPILING}: {detail}"), hint));
+    }
+    let compiling = snapshot.compiling().iter().map(ToString::to_string).collect();
+    Ok(Readiness { status: status.into(), version: VERSION.into(), compiling, detail })
 }
 
 /// Get the OpenAPI document.
@@ -88,7 +127,7 @@ mod tests {
         ];
         let audit = audit.iter().map(ToString::to_string);
         let store = UnavailableReason::ALL.iter().map(|reason| reason.message().to_owned());
-        let own = [STARTING, STOPPING, SEALED].map(str::to_owned);
+        let own = [STARTING, STOPPING, COMPILING, SEALED].map(str::to_owned);
         audit.chain(store).chain(own).map(|text| text.trim_end_matches(": …").to_owned()).collect()
     }
 

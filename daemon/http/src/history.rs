@@ -5,7 +5,7 @@ use serde_json::value::RawValue;
 use toolgate_api::document::{DocumentHistory, DocumentKindName, DocumentRevision};
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_state::documents::{DocumentKey, Revision};
-use toolgate_state::store::{HistoryEntry, StoreError};
+use toolgate_state::store::{HistoryEntry, StoreError, TokenLabels};
 use utoipa::IntoParams;
 
 use super::documents::name;
@@ -53,13 +53,16 @@ pub(crate) async fn get(
         return Err(CallError::from(StoreError::no_document(&key)).into());
     }
     let with_document = query.revision.is_some();
-    let items = entries.into_iter().map(|entry| revision(entry, with_document)).collect();
+    let authors = entries.iter().map(|entry| &*entry.author).collect();
+    let labels = app.services().store.token_labels(&authors).await?;
+    let items = entries.into_iter().map(|entry| revision(entry, &labels, with_document)).collect();
     Ok(axum::Json(DocumentHistory { items }))
 }
 
-fn revision(entry: HistoryEntry, with_document: bool) -> DocumentRevision {
+fn revision(entry: HistoryEntry, labels: &TokenLabels, with_document: bool) -> DocumentRevision {
     DocumentRevision {
         revision: entry.revision.0,
+        author_label: labels.get(&entry.author),
         author: Some(entry.author).filter(|author| !author.is_empty()),
         written_at: entry.written_ms,
         deleted: entry.body.is_none(),

@@ -45,9 +45,6 @@ use super::state::App;
 use clients::{Client, Clients};
 use handler::Handler;
 
-/// Source of these calls and sessions in the audit log.
-const AUDIT_SOURCE: &str = "mcp";
-
 /// Deepest nesting of arguments that is read here. No policy allows deeper ones.
 const ARGUMENTS_DEPTH: u64 = 128;
 
@@ -108,7 +105,7 @@ pub(crate) struct McpQuery {
     #[param(required = false, value_type = String)]
     channel: Option<String>,
     /// The user that the call is made for, which only a program with a token of role `orchestrator` can say: the call is recorded for
-    /// this user, and uses their credentials.
+    /// this user, and uses their credentials. A token of role `agent` has its user in itself.
     #[param(required = false, value_type = String)]
     user: Option<String>,
     /// The conversation. All requests of it share one session and its files, also when the client connects again.
@@ -303,10 +300,13 @@ fn client_of(app: &App, mcp: &Mcp, caller: Arc<Caller>, query: McpQuery) -> Resu
         .or_else(|| caller.organization.clone())
         .ok_or_else(|| wrong("the address names no organization", "add `?agent=ORGANIZATION/NAME`"))?;
     caller.may_use_tools(&organization, &agent)?;
-    let user = label("user", query.user)?;
-    if user.is_some() {
-        caller.may_orchestrate(&organization, &agent)?;
-    }
+    let user = match label("user", query.user)? {
+        Some(user) => {
+            caller.may_orchestrate(&organization, &agent)?;
+            Some(user)
+        }
+        None => caller.user.as_deref().map(str::to_owned),
+    };
     Ok(Client {
         app: app.clone(),
         clients: Arc::clone(&mcp.clients),

@@ -6,7 +6,9 @@
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use toolgate_api::error::{CallError, ErrorType};
+use toolgate_api::name::Name;
 use toolgate_audit::AuditError;
+use toolgate_state::documents::DocumentKey;
 use toolgate_state::store::StoreError;
 
 /// A refused request.
@@ -17,6 +19,11 @@ impl Problem {
     /// Creates a problem with a hint on how to resolve it.
     pub fn new(error_type: ErrorType, message: impl Into<String>, hint: impl Into<String>) -> Self {
         Self(CallError::new(error_type, message, hint))
+    }
+
+    /// Returns the error of an agent that does not exist, or that the caller may not see.
+    pub fn no_agent(organization: &Name, agent: &Name) -> Self {
+        StoreError::not_found(DocumentKey::agent(organization, agent).to_string()).into()
     }
 
     /// Returns the same error for a missing resource and for a resource of another organization (requirements 9.5).

@@ -11,7 +11,7 @@ use toolgate_audit as audit;
 use toolgate_audit::{Kind, Order, Row, Status};
 use toolgate_core::sessions::{CallState, Session};
 use toolgate_state::clock::now_ms;
-use toolgate_state::store::{SessionFilter, SessionRow};
+use toolgate_state::store::{SessionFilter, SessionRow, TokenLabels};
 use utoipa::IntoParams;
 
 use super::documents::name;
@@ -100,7 +100,9 @@ pub(crate) async fn list(
         after: query.cursor.as_deref().map(parse_cursor).transpose()?,
     };
     let rows = app.services().store.sessions(&filter, limit + 1).await?;
-    let items = rows.into_iter().map(|row| summary(&app, row)).collect();
+    let openers = rows.iter().map(|row| &*row.opened_by).collect();
+    let labels = app.services().store.token_labels(&openers).await?;
+    let items = rows.into_iter().map(|row| summary(&app, &labels, row)).collect();
     Ok(axum::Json(List::new(items, limit, |session: &SessionSummary| {
         format!("{}.{}", session.created_at, session.session)
     })))
@@ -117,7 +119,7 @@ fn parse_cursor(text: &str) -> Result<(u64, String), Problem> {
     })
 }
 
-fn summary(app: &App, row: SessionRow) -> SessionSummary {
+fn summary(app: &App, labels: &TokenLabels, row: SessionRow) -> SessionSummary {
     // The use of an open session is stored once in a while.
     let live = app.services().sessions.find(&row.id);
     let rounds = live.as_ref().map_or(row.rounds, |session| session.state.rounds());
@@ -129,6 +131,7 @@ fn summary(app: &App, row: SessionRow) -> SessionSummary {
         user: row.user,
         conversation: row.conversation,
         channel: row.channel,
+        opened_by_label: labels.get(&row.opened_by),
         opened_by: row.opened_by,
         rounds,
         created_at: row.created_ms,

@@ -102,7 +102,7 @@ pub(super) async fn open(
 /// The rules of the session's agent, if it exists and can be reached on the session's channel.
 fn rules_of(app: &App, setup: &SessionSetup) -> Result<Rules<Component>, Problem> {
     let rules = app.services().registry.snapshot().rules(&setup.organization, &setup.agent);
-    let rules = rules.ok_or_else(|| Problem::not_found("agent"))?;
+    let rules = rules.ok_or_else(|| Problem::no_agent(&setup.organization, &setup.agent))?;
     check_channel(&rules.organization, setup.channel.as_deref())?;
     match setup.channel.is_none() && rules.platform.document().channel_required {
         true => Err(no_channel(&rules.organization)),

@@ -101,7 +101,7 @@ impl App {
             tracing::warn!(left, "changes were still being made when the time to drain ended");
         }
         detached.close().await;
-        self.admin().record_refused_openings(None).await;
+        self.admin().record_counted_refusals(None).await;
         self.dispatcher().store_quota_use().await;
         self.services().sessions.answers().close().await;
         self.services().credentials.close().await;

@@ -55,8 +55,8 @@ pub async fn post(
     let role = role(&request.role)?;
     let addresses =
         request.addresses.map(|texts| texts.iter().map(|text| network(text)).collect()).transpose()?;
-    let (label, expires_ms) = (request.label, request.expires_at);
-    let wanted = NewToken { role, organization, agents, label, expires_ms, addresses };
+    let TokenRequest { label, expires_at: expires_ms, user, .. } = request;
+    let wanted = NewToken { role, organization, agents, label, expires_ms, addresses, user };
     let (made, warnings) = app.admin().create_token(app.actor(&caller), wanted).await?;
     let token = Some(made.secret.text());
     let warnings = Some(warnings.into_iter().map(warning_view).collect());
@@ -89,6 +89,7 @@ fn view(token: TokenSummary) -> TokenView {
         created_ms: token.created_ms,
         expires_at: token.expires_ms,
         addresses: token.addresses.map(|networks| networks.iter().map(ToString::to_string).collect()),
+        user: token.user,
         last_used_ms: token.last_used_ms,
         token: None,
         warnings: None,

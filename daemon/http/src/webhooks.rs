@@ -142,7 +142,7 @@ pub(crate) async fn callback(
         admin.decide_by_callback(AUDIT_SOURCE, &id, request, signed).await
     };
     let row = app.run_to_completion(deciding).await??;
-    Ok(axum::Json(approvals::view(row, now_ms())?))
+    Ok(axum::Json(approvals::view(&app.services().store, row, now_ms()).await?))
 }
 
 fn read_callback(body: &[u8]) -> Result<CallbackRequest, Problem> {

@@ -13,14 +13,20 @@ use toolgate_api::text::escape_for_display;
 use crate::report::ImportError;
 use crate::swagger;
 
-/// Longest document. The largest published for one API has 20 MB.
-const DOCUMENT_BYTES: usize = 32 * 1024 * 1024;
-/// Objects and arrays of one document, which take some hundred bytes each. GitHub's document has 0.3 million.
-const CONTAINERS: usize = 1_000_000;
-/// Values of one YAML document, with aliases expanded.
-const NODES: usize = 4_000_000;
-/// Nodes that YAML aliases may add: ten times what published documents use.
-const REPEATED_NODES: usize = 200_000;
+/// Longest document that a daemon imports. GitHub's has 12 MB.
+pub(crate) const DOCUMENT_BYTES: usize = 32 * 1024 * 1024;
+/// Longest document that a command imports, in ten times as much memory of its own. The one of Microsoft Graph has 38 MB.
+pub const COMMAND_DOCUMENT_BYTES: usize = 2 * DOCUMENT_BYTES;
+/// Most objects and arrays of a document that a daemon imports, which take some hundred bytes of memory each. GitHub's document
+/// has 0.3 million.
+const CONTAINERS: usize = 400_000;
+/// The same for a command.
+const COMMAND_CONTAINERS: usize = 2_000_000;
+/// Values of one YAML document for each of its objects and arrays, with aliases expanded.
+const CONTAINER_NODES: usize = 4;
+/// Nodes that YAML aliases may add, which take the memory of as many nodes of JSON. Documents that write one error schema
+/// for all responses have 0.3 million.
+const REPEATED_NODES: usize = 1_000_000;
 /// Nesting depth; `serde_json` has the same limit.
 const DEPTH: usize = 127;
 /// Work steps of one import, some ten nanoseconds each. The largest published documents take a twentieth, so only documents
@@ -33,6 +39,9 @@ const FOLLOW_STEPS: usize = 20;
 const CHAIN: usize = 16;
 
 const RESEND_HINT: &str = "send the document as it was published, in JSON or YAML";
+
+const CUT_HINT: &str = "keep the paths that you need, as by \
+     `jq '.paths |= with_entries(select(.key | startswith(\"/users\")))' FILE`, and import the result";
 
 pub(crate) struct Document {
     root: Value,
@@ -53,14 +62,14 @@ pub(crate) enum ReferenceError {
 
 impl Document {
     /// Parses JSON, or YAML if the text does not begin like JSON.
-    pub(crate) fn read(text: &str) -> Result<Self, ImportError> {
-        if text.len() > DOCUMENT_BYTES {
-            let message =
-                format!("the document has {} bytes, more than the {DOCUMENT_BYTES} allowed", text.len());
-            return Err(ImportError::new("", message, "cut it into documents of one area each"));
+    pub(crate) fn read(text: &str, max_bytes: usize) -> Result<Self, ImportError> {
+        if text.len() > max_bytes {
+            let message = format!("the document has {} bytes, more than the {max_bytes} allowed", text.len());
+            return Err(ImportError::new("", message, CUT_HINT));
         }
         let text = text.trim_start_matches('\u{feff}').trim_start();
-        let root = if text.starts_with('{') { read_json(text)? } else { read_yaml(text)? };
+        let root =
+            if text.starts_with('{') { read_json(text, max_bytes)? } else { read_yaml(text, max_bytes)? };
         let root = match check_version(&root)? {
             Version::OpenApi3 => root,
             Version::Swagger2 => swagger::convert(root),
@@ -127,16 +136,16 @@ pub(crate) fn reference(value: &Value) -> Option<&str> {
     value.get("$ref")?.as_str()
 }
 
-fn read_json(text: &str) -> Result<Value, ImportError> {
-    let refuse = |message: String| ImportError::new("", message, RESEND_HINT);
-    let containers = containers(text);
-    if containers > CONTAINERS {
-        return Err(refuse(format!(
-            "the document has {containers} objects and arrays, more than the {CONTAINERS} allowed"
-        )));
+fn read_json(text: &str, max_bytes: usize) -> Result<Value, ImportError> {
+    let (containers, allowed) = (containers(text), max_containers(max_bytes));
+    if containers > allowed {
+        let message =
+            format!("the document has {containers} objects and arrays, more than the {allowed} allowed");
+        return Err(ImportError::new("", message, CUT_HINT));
     }
     let parsed = serde_json::from_str(text).map_err(|error| {
-        refuse(format!("the document is not JSON: {}", escape_for_display(&error.to_string(), 200)))
+        let message = format!("the document is not JSON: {}", escape_for_display(&error.to_string(), 200));
+        ImportError::new("", message, RESEND_HINT)
     });
     parsed.map(|PlainValue(document)| document)
 }
@@ -156,15 +165,23 @@ fn containers(text: &str) -> usize {
     count
 }
 
-fn read_yaml(text: &str) -> Result<Value, ImportError> {
+fn max_containers(max_bytes: usize) -> usize {
+    if max_bytes > DOCUMENT_BYTES { COMMAND_CONTAINERS } else { CONTAINERS }
+}
+
+fn read_yaml(text: &str, max_bytes: usize) -> Result<Value, ImportError> {
+    let nodes = max_containers(max_bytes) * CONTAINER_NODES;
     let options = serde_saphyr::options! {
         budget: serde_saphyr::budget! {
             max_depth: DEPTH,
-            max_nodes: NODES,
-            max_events: 3 * NODES,
-            max_total_scalar_bytes: DOCUMENT_BYTES,
-            max_recorded_anchor_bytes: DOCUMENT_BYTES,
-            max_recorded_anchor_events: NODES,
+            max_nodes: nodes,
+            max_events: 3 * nodes,
+            max_total_scalar_bytes: max_bytes,
+            max_recorded_anchor_bytes: max_bytes,
+            max_recorded_anchor_events: nodes,
+            max_aliases: REPEATED_NODES,
+            // The size of what they expand to is bounded, so one anchor may have any number of aliases.
+            enforce_alias_anchor_ratio: false,
         },
         alias_limits: serde_saphyr::alias_limits! {
             max_total_replayed_events: REPEATED_NODES,
@@ -172,14 +189,24 @@ fn read_yaml(text: &str) -> Result<Value, ImportError> {
         strict_booleans: true,
         with_snippet: false,
     };
-    let parsed = serde_saphyr::from_str_with_options(text, options).map_err(|error| {
-        let message = format!(
-            "the document is not YAML that can be read: {}",
-            escape_for_display(&error.to_string(), 200)
-        );
-        ImportError::new("", message, RESEND_HINT)
-    });
-    parsed.map(|PlainValue(document)| document)
+    serde_saphyr::from_str_with_options(text, options)
+        .map(|PlainValue(document)| document)
+        .map_err(|error| yaml_error(&error))
+}
+
+fn yaml_error(error: &serde_saphyr::Error) -> ImportError {
+    match error {
+        serde_saphyr::Error::AliasError { error, .. } => yaml_error(error),
+        serde_saphyr::Error::AliasReplayLimitExceeded { .. } => {
+            let message = format!("the aliases of the document repeat more than {REPEATED_NODES} nodes");
+            ImportError::new("", message, "convert it to JSON, which writes them out, or keep fewer paths")
+        }
+        error => {
+            let error = escape_for_display(&error.to_string(), 200);
+            let message = format!("the document is not YAML that can be read: {error}");
+            ImportError::new("", message, RESEND_HINT)
+        }
+    }
 }
 
 /// Versions that are read.
@@ -226,7 +253,7 @@ mod tests {
         let key = "$serde_json::private::RawValue";
         let json = format!(r#"{{"a": {{"{key}": "[1]"}}}}"#);
         let yaml = format!("a:\n  {key}: '[1]'\n");
-        for document in [read_json(&json), read_yaml(&yaml)] {
+        for document in [read_json(&json, DOCUMENT_BYTES), read_yaml(&yaml, DOCUMENT_BYTES)] {
             assert_eq!(document.expect("a document")["a"][key], "[1]");
         }
     }

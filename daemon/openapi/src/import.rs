@@ -12,7 +12,7 @@ use crate::action::{Action, ActionBuilder};
 use crate::document::Document;
 use crate::operations::{self, Operation};
 use crate::options::ImportOptions;
-use crate::report::{ImportError, Imported, Report};
+use crate::report::{ImportError, Imported, Note, Report};
 use crate::schema::Patterns;
 use crate::security::{self, Security};
 use crate::select;
@@ -26,13 +26,18 @@ const HEAD_BYTES: usize = 8 * 1024;
 /// Longest description of the resulting plugin's tools. The rest of `PLUGIN_BYTES` is for what surrounds the tools.
 const DESCRIBED_BYTES: usize = 3_900_000;
 
+/// A list of tools that is large for a model: some 16,000 tokens.
+const LARGE_LIST_BYTES: usize = 64_000;
+/// Bytes of a listed tool around its name, description and schema.
+const LISTED_TOOL_BYTES: usize = 60;
+
 /// Reads an OpenAPI document, 3.0 or 3.1, or Swagger 2.0, in JSON or YAML, into a definition of kind `http`.
 ///
 /// The daemon's compiler accepts every schema of the definition. An error means that there is no definition at all; what was
 /// merely skipped is in [`Imported::left_out`].
 pub fn import(text: &str, options: &ImportOptions<'_>) -> Result<Imported, ImportError> {
     Namespace::parse(options.namespace).map_err(|error| ImportError::new("", error.message, error.hint))?;
-    let document = Document::read(text)?;
+    let document = Document::read(text, options.max_bytes)?;
     let mut report = Report::default();
     let all = operations::all(&document, options.namespace, &mut report);
     let selected: Vec<&Operation<'_>> =
@@ -50,9 +55,28 @@ pub fn import(text: &str, options: &ImportOptions<'_>) -> Result<Imported, Impor
     if actions.is_empty() {
         return Err(empty_import_error(selected.len(), all.len(), report));
     }
+    let list_bytes = list_bytes(&actions);
     let definition = definition_json(&document, options, &server, &security, actions);
-    let (left_out, notes) = report.finish();
+    let (left_out, mut notes) = report.finish();
+    if list_bytes > LARGE_LIST_BYTES {
+        let text = format!(
+            "their list has about {} KB, which a model reads with each request: select fewer operations, or let its client \
+             list them with `/mcp?tools=search`",
+            list_bytes / 1_000
+        );
+        notes.push(Note { about: "tools".to_owned(), text });
+    }
     Ok(Imported { definition, operations: all.len(), selected: selected.len(), left_out, notes })
+}
+
+/// Estimated size of a list of the tools.
+fn list_bytes(actions: &[Value]) -> usize {
+    let fields = |action: &Value| {
+        let listed =
+            ["name", "description", "input_schema"].into_iter().filter_map(|field| action.get(field));
+        listed.map(|value| value.to_string().len()).sum::<usize>()
+    };
+    actions.iter().map(|action| fields(action) + LISTED_TOOL_BYTES).sum()
 }
 
 fn empty_import_error(selected: usize, all: usize, report: Report) -> ImportError {

@@ -28,6 +28,7 @@ mod document;
 mod swagger;
 mod report;
 
+pub use document::COMMAND_DOCUMENT_BYTES;
 pub use import::import;
 pub use options::ImportOptions;
 pub use report::{ImportError, Imported, LeftOut, Note};

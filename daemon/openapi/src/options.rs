@@ -2,6 +2,7 @@
 
 use toolgate_api::limits::PLUGIN_TOOLS;
 
+use crate::document::DOCUMENT_BYTES;
 use crate::select::Selector;
 
 /// Options of an import.
@@ -11,6 +12,8 @@ pub struct ImportOptions<'a> {
     pub namespace: &'a str,
     /// The URL of the API; overrides the document, and is required if the document names no host.
     pub base_url: Option<&'a str>,
+    /// Longest document, in bytes; it bounds the number of values too.
+    pub max_bytes: usize,
     /// Which operations to take; empty for all.
     pub select: &'a [Selector],
     /// Most actions to take, at most 1,000.
@@ -31,6 +34,7 @@ impl<'a> ImportOptions<'a> {
         Self {
             namespace,
             base_url: None,
+            max_bytes: DOCUMENT_BYTES,
             select: &[],
             limit: PLUGIN_TOOLS,
             deprecated: false,

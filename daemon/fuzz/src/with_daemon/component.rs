@@ -49,7 +49,7 @@ pub fn component(data: &[u8]) {
 
 fn load(data: &[u8]) -> Option<Component> {
     let check_error = |error: LoadError| assert_error_text(&error.message, &error.hint);
-    let code = precompile(data).map_err(check_error).ok()?;
+    let code = precompile(data, None).map_err(check_error).ok()?;
     assert!(data.starts_with(&HEAD), "compiled, but not a component");
     SANDBOX.load(&code).map_err(check_error).ok()
 }

@@ -21,7 +21,7 @@ const CLOSING: &str = "</tool_result>";
 pub fn frame(data: &[u8]) {
     let Ok(text) = str::from_utf8(data) else { return };
     let (name, content) = text.split_once('\n').unwrap_or(("", text));
-    let framed = tool_result(name, "ok", content);
+    let framed = tool_result(name, "ok", content, None);
     let inside = framed.strip_prefix(OPENING).and_then(|rest| rest.strip_suffix(CLOSING)).expect("a frame");
     let (shown_name, shown) = inside.split_once(BETWEEN).expect("a frame");
     check_part(name, shown_name, NAME_BYTES, &['<', '>', '"']);

@@ -10,11 +10,14 @@ use utoipa::ToSchema;
 use super::tools::FIND_TOOL;
 use crate::frame::{self, SharedLimit};
 
-/// Images that Anthropic and OpenAI take in the results of tools.
-const IMAGES: [&str; 4] = ["image/jpeg", "image/png", "image/gif", "image/webp"];
+/// The type of documents that all three providers take.
+pub(crate) const PDF: &str = "application/pdf";
 
-/// Images that Gemini takes in the results of tools. It takes no audio there, and refuses the whole request for another type.
-const GEMINI_IMAGES: [&str; 3] = ["image/jpeg", "image/png", "image/webp"];
+/// Media that Anthropic and OpenAI take in the results of tools.
+pub(super) const MEDIA: [&str; 5] = ["image/jpeg", "image/png", "image/gif", "image/webp", PDF];
+
+/// Media that Gemini takes in the results of tools. It takes no audio there, and refuses the whole request for another type.
+pub(super) const GEMINI_MEDIA: [&str; 4] = ["image/jpeg", "image/png", "image/webp", PDF];
 
 /// The content of a result: text alone, or a list of the provider's blocks.
 #[derive(Serialize, ToSchema)]
@@ -41,7 +44,8 @@ pub(super) fn anthropic(outcome: &CallOutcome) -> ProviderContent {
         |text| json!({"type": "text", "text": text}),
         |mime_type, data| {
             let source = json!({"type": "base64", "media_type": mime_type, "data": data});
-            IMAGES.contains(&mime_type).then(|| json!({"type": "image", "source": source}))
+            let kind = if mime_type == PDF { "document" } else { "image" };
+            MEDIA.contains(&mime_type).then(|| json!({"type": kind, "source": source}))
         },
     )
 }
@@ -53,27 +57,30 @@ pub(super) fn responses(outcome: &CallOutcome) -> ProviderContent {
         |text| json!({"type": "input_text", "text": text}),
         |mime_type, data| {
             let url = format!("data:{mime_type};base64,{data}");
-            IMAGES.contains(&mime_type).then(|| json!({"type": "input_image", "image_url": url}))
+            MEDIA.contains(&mime_type).then(|| match mime_type {
+                PDF => json!({"type": "input_file", "filename": "document.pdf", "file_data": url}),
+                _ => json!({"type": "input_image", "image_url": url}),
+            })
         },
     )
 }
 
-/// The content as text, and the images as parts of Gemini's function response.
+/// The content as text, and the media as parts of Gemini's function response.
 pub(super) fn gemini(outcome: &CallOutcome) -> (String, Vec<Value>) {
     let mut parts = Vec::new();
     let text = frame::text_with_content(outcome, |mime_type, data| {
-        let is_taken = GEMINI_IMAGES.contains(&mime_type);
+        let is_taken = GEMINI_MEDIA.contains(&mime_type);
         if is_taken {
             parts.push(json!({"inlineData": {"mimeType": mime_type, "data": data}}));
         }
         is_taken
     });
-    (frame::visible(&text), parts)
+    (frame::result_text(outcome, &text), parts)
 }
 
 /// The content as text alone: chat completions take nothing else from a tool.
 pub(super) fn text(outcome: &CallOutcome) -> String {
-    frame::visible(&frame::text_with_content(outcome, |_, _| false))
+    frame::result_text(outcome, &frame::text_with_content(outcome, |_, _| false))
 }
 
 fn in_blocks(
@@ -84,7 +91,7 @@ fn in_blocks(
     if outcome.content.is_empty() {
         return ProviderContent::Text(frame::message_text(outcome));
     }
-    let mut limit = SharedLimit::of_result();
+    let mut limit = SharedLimit::of_result(outcome);
     let mut shown = |part: &str| text(&limit.visible(part));
     let own = frame::has_own_text(outcome).then(|| shown(&frame::outcome_content(outcome)));
     let blocks = outcome.content.iter().map(|block| match block {
@@ -151,6 +158,21 @@ mod tests {
         let mut texts = shown.as_array().unwrap().iter().map(|block| block["text"].as_str().unwrap());
         assert!(texts.clone().map(str::len).sum::<usize>() < 70_000, "{shown}");
         assert_eq!(texts.next_back(), Some("… [10000 bytes more]"));
+    }
+
+    #[test]
+    fn r10_a_text_that_is_cut_names_the_file_with_all_of_it() {
+        let kept_in = Some("/workspace/.results/r.json".into());
+        let note = "more: the whole result is in the file /workspace/.results/r.json]";
+        let long = CallOutcome { kept_in, ..outcome(&format!("\"{}\"", "x".repeat(70_000)), Vec::new()) };
+        let ends = |text: &str| text.trim_end_matches("</tool_result>").ends_with(note);
+        assert!(ends(&super::text(&long)) && ends(&gemini(&long).0) && ends(&frame::outcome_text(&long)));
+        let content = vec![ContentBlock::Text { text: "x".repeat(70_000) }];
+        let blocks = serde_json::to_value(anthropic(&CallOutcome { content, ..long })).unwrap();
+        assert!(
+            blocks.as_array().unwrap().iter().all(|block| ends(block["text"].as_str().unwrap())),
+            "{blocks}"
+        );
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use serde::de::{IgnoredAny, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
-use toolgate_api::error::ErrorType;
+use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::hex;
 use toolgate_api::nearest;
 use toolgate_api::read::Object;
@@ -28,6 +28,8 @@ const CALL_ID_BYTES: usize = 128;
 const TOOL_NAME_BYTES: usize = 256;
 /// Most items of a list. A request has far fewer calls, even with a model's text and thoughts.
 const ITEMS_MAX: usize = 4096;
+/// A model's message may have so many times the calls that run at once.
+const MESSAGE_CALLS_FACTOR: usize = 8;
 /// Longest excerpt of refused text in an error message, in characters.
 const SHOWN_CHARS: usize = 80;
 
@@ -40,6 +42,8 @@ pub(super) struct Calls {
     list: Vec<RequestedCall>,
     /// The ids of the calls so far.
     ids: HashSet<String>,
+    /// The number of calls at the end that do not run, since there are too many.
+    left_out: usize,
 }
 
 /// A call of a provider's list. Providers and gateways leave out or add anything, so nothing but its place is certain.
@@ -154,9 +158,24 @@ impl Calls {
         self.list.iter_mut().for_each(|call| call.deadline_ms = deadline_ms);
     }
 
-    /// Returns the calls: at least one, at most `calls_max`.
+    /// Answers calls of a model's message beyond `calls_max` with an error, so that the model reads it and the others run. A message with
+    /// many times as many is refused.
+    pub(super) fn leave_out_after(&mut self, calls_max: u64) {
+        let most = usize::try_from(calls_max).unwrap_or(usize::MAX);
+        if self.list.len() > most.saturating_mul(MESSAGE_CALLS_FACTOR) {
+            return;
+        }
+        for call in self.list.iter_mut().skip(most) {
+            let message = format!("this message has more calls than the {calls_max} that run at once");
+            let hint = "call it again in your next message";
+            call.fault.get_or_insert_with(|| Box::new(CallError::new(ErrorType::TooLarge, message, hint)));
+        }
+        self.left_out = self.list.len().saturating_sub(most);
+    }
+
+    /// Returns the calls: at least one, at most `calls_max` that can run.
     pub(super) fn into_list(self, calls_max: u64) -> Result<Vec<RequestedCall>, Problem> {
-        let count = self.list.len() as u64;
+        let count = self.list.len().saturating_sub(self.left_out) as u64;
         if count == 0 {
             return Err(invalid(
                 "the message contains no tool calls",

@@ -117,6 +117,21 @@ fn a_request_has_at_least_one_call_and_no_more_than_allowed() {
     assert_eq!(refusal(&body(0)), "the message contains no tool calls");
 }
 
+#[test]
+fn m6_calls_of_a_message_over_the_limit_are_answered_and_the_others_run() {
+    let body = |count: usize| {
+        let call = |at| json!({"id": format!("c{at}"), "type": "function", "function": {"name": "a", "arguments": "{}"}});
+        json!({"openai": {"tool_calls": (0..count).map(call).collect::<Vec<_>>()}}).to_string()
+    };
+    let parsed = parse_valid(&body(40));
+    let faults: Vec<bool> = parsed.calls.iter().map(|call| call.fault.is_some()).collect();
+    assert_eq!(faults, [[false; 32].as_slice(), &[true; 8]].concat());
+    let fault = parsed.calls[32].fault.as_ref().expect("a fault");
+    assert!(fault.hint.contains("next message"), "{fault:?}");
+    assert_eq!(parse_valid(&body(256)).calls.len(), 256);
+    assert_eq!(too_large(&body(257)), "the request has 257 calls");
+}
+
 /// An item of two bytes in the request takes far more memory once parsed.
 #[test]
 fn a_list_has_no_more_items_than_anybody_sends() {

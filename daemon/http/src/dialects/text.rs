@@ -41,7 +41,8 @@ pub(super) fn parse(text: &str, id: Option<String>, calls: &mut Calls) -> Result
 
 /// Renders the response to the call.
 pub(super) fn answer(envelope: &ResponseEnvelope, outcome: &CallOutcome) -> String {
-    frame::tool_response(&envelope.name, &envelope.arguments, &literal(outcome))
+    let whole = outcome.kept_in.as_deref();
+    frame::tool_response(&envelope.name, &envelope.arguments, &literal(outcome), whole)
 }
 
 /// The result as a literal, with a line for each content block: texts as literals too, and notes for the rest (R11).

@@ -93,10 +93,15 @@ impl<S: AsyncRead + Unpin> AsyncRead for ClientStream<S> {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        // The end of the stream, for hyper.
+        if self.framing.refusal().is_some() {
+            return Poll::Ready(Ok(()));
+        }
         let before = buffer.filled().len();
         let read = Pin::new(&mut self.connection).poll_read(context, buffer);
         // Nothing was read where it is pending or failed.
-        self.framing.follow(buffer.filled_mut().get_mut(before..).unwrap_or_default());
+        let passed = self.framing.follow(buffer.filled_mut().get_mut(before..).unwrap_or_default());
+        buffer.set_filled(before + passed);
         read
     }
 }

@@ -3,7 +3,8 @@
 //! hyper accepts lines that end with a bare LF, and a `Transfer-Encoding` with other codings before `chunked`. A proxy in
 //! front that reads them differently sees another end of the request, and the rest becomes a request of its own (request
 //! smuggling). hyper has no setting for either, so the bytes are followed on their way to it. The LF of a line that is
-//! refused is replaced by NUL, which hyper accepts nowhere in a head.
+//! refused is replaced by NUL, which hyper accepts nowhere in a head, and hyper gets no byte after it: whatever it thinks of the line, the
+//! connection ends there.
 
 use std::mem;
 
@@ -15,6 +16,7 @@ const CODING: &str = "`Transfer-Encoding` is not `chunked` alone";
 const LENGTH: &str = "`content-length` is no plain number";
 const TWO_FRAMINGS: &str = "`content-length` and `transfer-encoding` stand there more than once or together";
 const CHUNK_SIZE: &str = "a chunk has no valid size";
+const EXTENSION: &str = "the extension of a chunk is longer than 64 bytes, or has control characters";
 
 /// The position within the requests of a connection.
 #[derive(Default)]
@@ -66,8 +68,8 @@ impl RequestFraming {
         self.refused
     }
 
-    /// Follows bytes of the client, and replaces the end of a line that is refused.
-    pub(super) fn follow(&mut self, bytes: &mut [u8]) {
+    /// Follows bytes of the client, and replaces the end of a line that is refused. Returns how many of them hyper may get.
+    pub(super) fn follow(&mut self, bytes: &mut [u8]) -> usize {
         let mut at = 0;
         while at < bytes.len() && self.refused.is_none() {
             let rest = &mut bytes[at..];
@@ -77,6 +79,7 @@ impl RequestFraming {
                 _ => self.read_line(rest),
             };
         }
+        at
     }
 
     /// Skips content. Returns the number of bytes skipped.
@@ -120,6 +123,7 @@ impl RequestFraming {
                 Content::Chunked => Next::ChunkSize,
             }),
             Next::Field(content) => line.framing(content).map(Next::Field),
+            Next::ChunkSize if line.bytes > KEPT_BYTES || line.has_control() => Err(EXTENSION),
             Next::ChunkSize => match line.chunk_size().ok_or(CHUNK_SIZE)? {
                 0 => Ok(Next::Trailer),
                 bytes => Ok(Next::Chunk(bytes.saturating_add("\r\n".len() as u64))),
@@ -143,6 +147,12 @@ impl Line {
     /// The kept bytes.
     fn start(&self) -> &[u8] {
         &self.kept[..self.bytes.min(KEPT_BYTES)]
+    }
+
+    /// Whether a whole line has a control character but tabs and the CR at its end.
+    fn has_control(&self) -> bool {
+        let line = self.start();
+        line.strip_suffix(b"\r").unwrap_or(line).iter().any(|byte| byte.is_ascii_control() && *byte != b'\t')
     }
 
     /// Returns the framing after this header field.
@@ -178,14 +188,34 @@ fn number(digits: &[u8], radix: u32) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use std::convert::Infallible;
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use http_body_util::BodyExt;
+    use hyper::body::Incoming;
+    use hyper::server::conn::http1;
+    use hyper::service::service_fn;
+    use hyper::{Request, Response};
+    use hyper_util::rt::TokioIo;
+    use parking_lot::Mutex;
+    use proptest::prelude::*;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::super::client_stream::ClientStream;
     use super::*;
+    use crate::connections::{RequestCounts, RequestInFlight};
 
     /// Returns the reason of the refusal and the bytes that hyper gets, which must not depend on the pieces.
     fn follow(text: &str) -> (Option<&'static str>, String) {
         let in_pieces = |piece: usize| {
             let (mut framing, mut bytes) = (RequestFraming::default(), text.as_bytes().to_vec());
-            bytes.chunks_mut(piece).for_each(|piece| framing.follow(piece));
-            (framing.refusal(), String::from_utf8(bytes).unwrap())
+            let passed = bytes.chunks_mut(piece).flat_map(|piece| {
+                let passed = framing.follow(piece);
+                piece[..passed].to_vec()
+            });
+            let passed = String::from_utf8(passed.collect()).unwrap();
+            (framing.refusal(), passed)
         };
         let whole = in_pieces(usize::MAX);
         for piece in [1, 2, 3, 7] {
@@ -211,6 +241,7 @@ mod tests {
             });
             let mut refused = text.as_bytes().to_vec();
             refused[bare.unwrap()] = 0;
+            refused.truncate(bare.unwrap() + 1);
             let expected = (Some(BARE_LINE_FEED), String::from_utf8(refused).unwrap());
             assert_eq!(follow(text), expected, "{text:?}");
         }
@@ -261,7 +292,7 @@ mod tests {
             assert_eq!(follow(&request.repeat(3)), (None, request.repeat(3)));
             let (reason, bytes) = follow(&format!("{request}{NEXT}"));
             assert_eq!(reason, Some(BARE_LINE_FEED), "{request:?}");
-            assert_eq!(bytes, format!("{request}{}", NEXT.replacen('\n', "\0", 1)));
+            assert_eq!(bytes, format!("{request}GET / HTTP/1.1\0"));
         }
     }
 
@@ -271,5 +302,102 @@ mod tests {
             let text = format!("POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n{size}\r\n");
             assert_eq!(follow(&text).0, Some(CHUNK_SIZE), "{size}");
         }
+        let zeros = format!("{}59", "0".repeat(70));
+        for size in ["2;a\0", "2;a\rb", "2;a\u{1}b", &*zeros] {
+            let text = format!("POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n{size}\r\n");
+            assert_eq!(follow(&text).0, Some(EXTENSION), "{size}");
+        }
+    }
+
+    /// The request lines of a connection, as the guard finds them.
+    fn heads(bytes: &[u8]) -> Vec<String> {
+        let (mut framing, mut heads, mut line) = (RequestFraming::default(), Vec::new(), String::new());
+        for byte in bytes {
+            let was_line = matches!(framing.next, Next::RequestLine);
+            framing.follow(&mut [*byte]);
+            if was_line {
+                line.push(char::from(*byte));
+            }
+            if matches!(framing.next, Next::Field(Content::None)) && was_line {
+                heads.push(mem::take(&mut line).trim().to_owned());
+            } else if *byte == b'\n' {
+                line.clear();
+            }
+        }
+        heads
+    }
+
+    /// The request lines that hyper serves behind the guard.
+    async fn served(bytes: Vec<u8>) -> Vec<String> {
+        let (mut client, server) = tokio::io::duplex(1 << 20);
+        let (requests, seen) = (Arc::new(RequestCounts::default()), Arc::new(Mutex::new(Vec::new())));
+        let stream = ClientStream::new(server, Duration::from_secs(60), Arc::clone(&requests));
+        let service = service_fn(|request: Request<Incoming>| {
+            let (counted, seen) = (RequestInFlight::begin(&requests), Arc::clone(&seen));
+            async move {
+                let line = format!("{} {} HTTP/1.1", request.method(), request.uri());
+                seen.lock().push(line);
+                let _ = request.into_body().collect().await;
+                drop(counted);
+                Ok::<_, Infallible>(Response::new(String::new()))
+            }
+        });
+        client.write_all(&bytes).await.unwrap();
+        client.shutdown().await.unwrap();
+        let mut answers = Vec::new();
+        let connection =
+            http1::Builder::new().half_close(true).serve_connection(TokioIo::new(stream), service);
+        // Dropped at its end, which closes the stream.
+        let serving = async move { drop(connection.await) };
+        let (_, _) = tokio::join!(serving, client.read_to_end(&mut answers));
+        mem::take(&mut *seen.lock())
+    }
+
+    const PARTS: [&str; 22] = [
+        "POST /a HTTP/1.1\r\n",
+        "GET /b HTTP/1.1\r\nHost: a\r\n\r\n",
+        "POST /c HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n",
+        "POST /d HTTP/1.1\r\nContent-Length: 5\r\n\r\n",
+        "Content-Length: 5\r\n",
+        "Content-Length: 0\r\n",
+        "Transfer-Encoding: chunked\r\n",
+        "Transfer-Encoding: gzip, chunked\r\n",
+        "Host: a\r\n",
+        "Host: a\n",
+        "\r\n",
+        "\n",
+        "2;a\n",
+        "2;a\0b\r\n",
+        "2;a\r\n",
+        "5\r\n",
+        "0000000000000000000000000000000000000000000000000000000000000000000059\r\n",
+        "0\r\n\r\n",
+        "0\r\n",
+        "abcde",
+        "{}\r\n",
+        "GET /e HTTP/1.1\nHost: a\n\n",
+    ];
+
+    proptest! {
+        /// Both read the same requests: hyper serves those that the guard found, in their order, and no other.
+        #[test]
+        fn hyper_serves_no_request_that_the_guard_did_not_find(parts in proptest::collection::vec(0..PARTS.len(), 1..16)) {
+            let text: String = parts.iter().map(|part| PARTS[*part]).collect();
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            let served = runtime.block_on(served(text.clone().into_bytes()));
+            let found = heads(text.as_bytes());
+            prop_assert!(found.starts_with(&served), "{:?}: {:?}, {:?}", text, served, found);
+        }
+    }
+
+    /// The case of 2025's "TERM.EXT": the second request ran, since the guard had stopped to follow.
+    #[tokio::test]
+    async fn nothing_is_served_after_a_refused_line() {
+        let chunked = "POST /a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
+        let next = "POST /b HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n";
+        let whole = format!("{chunked}2;a\r\n{{}}\r\n0\r\n\r\n{next}");
+        assert_eq!(served(whole.into_bytes()).await, ["POST /a HTTP/1.1", "POST /b HTTP/1.1"]);
+        let smuggled = format!("{chunked}2;a\n{{}}\r\n0\r\n\r\n{next}");
+        assert_eq!(served(smuggled.into_bytes()).await, ["POST /a HTTP/1.1"]);
     }
 }

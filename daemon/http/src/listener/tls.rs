@@ -59,7 +59,14 @@ struct Shared {
     files: TlsFiles,
     /// The contents at the start.
     first: [Sha256; 3],
-    current: ArcSwap<ServerConfig>,
+    current: ArcSwap<InForce>,
+}
+
+/// The files that are in use.
+struct InForce {
+    config: Arc<ServerConfig>,
+    /// When the certificate ends, in seconds since 1970.
+    end_seconds: Option<u64>,
 }
 
 impl Tls {
@@ -105,6 +112,11 @@ impl Tls {
         }
     }
 
+    /// When the certificate ends, in seconds since 1970, if it can be told.
+    pub fn end_seconds(&self) -> Option<u64> {
+        self.0.current.load().end_seconds
+    }
+
     /// Performs the handshake. A request without TLS is told so in plain text.
     pub(super) async fn accept(&self, mut stream: TcpStream) -> io::Result<TlsStream<TcpStream>> {
         let mut first = [0];
@@ -113,7 +125,7 @@ impl Tls {
             let _ = stream.shutdown().await;
             return Err(io::Error::new(io::ErrorKind::InvalidData, "it begins without a handshake"));
         }
-        TlsAcceptor::from(self.0.current.load_full()).accept(stream).await
+        TlsAcceptor::from(Arc::clone(&self.0.current.load().config)).accept(stream).await
     }
 
     /// The token for which the client's certificate stands.
@@ -164,10 +176,11 @@ impl TlsFiles {
         })
     }
 
-    fn config(&self, texts: &Texts) -> Result<ServerConfig, String> {
+    fn config(&self, texts: &Texts) -> Result<InForce, String> {
         let chain = certificates(&texts.certificate, &self.certificate)?;
         expect_in_force(&chain, SystemTime::now())
             .map_err(|reason| format!("the certificate in `{}` {reason}", self.certificate.display()))?;
+        let end_seconds = end_of(&chain);
         let key = PrivateKeyDer::from_pem_slice(&texts.key)
             .map_err(|error| format!("`{}` has no private key: {error}", self.key.display()))?;
         let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -188,7 +201,7 @@ impl TlsFiles {
             format!("`{}` and `{}` do not fit: {error}", self.certificate.display(), self.key.display())
         })?;
         config.alpn_protocols = vec![HTTP2.to_vec(), b"http/1.1".to_vec()];
-        Ok(config)
+        Ok(InForce { config: Arc::new(config), end_seconds })
     }
 }
 
@@ -203,24 +216,30 @@ fn certificates(text: &[u8], path: &Path) -> Result<Vec<CertificateDer<'static>>
 
 /// Checks the time in which the certificate is valid. Whether clients trust it is theirs to say.
 fn expect_in_force(chain: &[CertificateDer<'static>], now: SystemTime) -> Result<(), &'static str> {
-    let (Some(first), Some(last)) = (chain.first(), chain.last()) else { return Ok(()) };
-    let Ok(certificate) = EndEntityCert::try_from(first) else { return Err("is malformed") };
-    let Ok(anchor) = webpki::anchor_from_trusted_cert(last) else { return Ok(()) };
-    let now = UnixTime::since_unix_epoch(now.duration_since(UNIX_EPOCH).unwrap_or_default());
-    let algorithms = rustls::crypto::ring::default_provider().signature_verification_algorithms.all;
-    let anchors = [anchor];
-    let verified = certificate.verify_for_usage(
-        algorithms,
-        &anchors,
-        chain.get(1..).unwrap_or_default(),
-        now,
-        KeyUsage::server_auth(),
-        None,
-        None,
-    );
-    match verified {
+    match verify_at(chain, now.duration_since(UNIX_EPOCH).unwrap_or_default()) {
+        Err(webpki::Error::BadDer) => Err("is malformed"),
         Err(webpki::Error::CertExpired { .. }) => Err("has expired"),
         Err(webpki::Error::CertNotValidYet { .. }) => Err("is not valid yet"),
         _ => Ok(()),
     }
+}
+
+/// When the first certificate ends, in seconds since 1970: the verifier tells at a time after all.
+fn end_of(chain: &[CertificateDer<'static>]) -> Option<u64> {
+    match verify_at(chain, Duration::from_secs(u64::MAX)) {
+        Err(webpki::Error::CertExpired { not_after, .. }) => Some(not_after.as_secs()),
+        _ => None,
+    }
+}
+
+fn verify_at(chain: &[CertificateDer<'static>], since_1970: Duration) -> Result<(), webpki::Error> {
+    let (Some(first), Some(last)) = (chain.first(), chain.last()) else { return Ok(()) };
+    let Ok(certificate) = EndEntityCert::try_from(first) else { return Err(webpki::Error::BadDer) };
+    let Ok(anchor) = webpki::anchor_from_trusted_cert(last) else { return Ok(()) };
+    let now = UnixTime::since_unix_epoch(since_1970);
+    let algorithms = rustls::crypto::ring::default_provider().signature_verification_algorithms.all;
+    let anchors = [anchor];
+    let rest = chain.get(1..).unwrap_or_default();
+    let usage = KeyUsage::server_auth();
+    certificate.verify_for_usage(algorithms, &anchors, rest, now, usage, None, None).map(drop)
 }

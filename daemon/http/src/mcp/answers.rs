@@ -37,7 +37,7 @@ pub(super) async fn result(
         });
         return Ok(CallToolResult::error(vec![Content::text(format!("{waiting}{approval}"))]));
     }
-    let (mut content, mut limit) = (Vec::new(), SharedLimit::of_result());
+    let (mut content, mut limit) = (Vec::new(), SharedLimit::of_result(outcome));
     if outcome.content.is_empty() || frame::has_own_text(outcome) && !is_among_blocks(outcome) {
         content.push(Content::text(limit.visible(&frame::outcome_content(outcome))));
     }
@@ -57,9 +57,10 @@ pub(super) async fn result(
         return Ok(CallToolResult::error(content));
     }
     let mut result = CallToolResult::success(content);
-    // Without an output there is no structure: `rmcp` would write a text `null` for older revisions.
+    // Clients of older revisions take objects alone, and no list promises another structure. `rmcp` would write any other
+    // value as a second text.
     let output = outcome.output().and_then(|output| serde_json::from_str(output.get()).ok());
-    result.structured_content = output.filter(|output: &Value| !output.is_null());
+    result.structured_content = output.filter(Value::is_object);
     Ok(result)
 }
 
@@ -117,13 +118,14 @@ async fn file(
     session: &Session,
     path: &str,
     mime_type: Option<&str>,
-    limit: &mut SharedLimit,
+    limit: &mut SharedLimit<'_>,
 ) -> Content {
     // The plugin wrote the path.
     let shown = frame::visible(path);
     let uri = format!("file://{shown}");
     let inside = path.strip_prefix("/workspace/").unwrap_or(path);
-    if let Some(text) = files::read_text(app, session, inside, limit.left_bytes() as u64).await {
+    let bytes = files::read_whole(app, session, inside, limit.left_bytes() as u64).await;
+    if let Some(text) = bytes.and_then(|bytes| String::from_utf8(bytes).ok()) {
         let contents = ResourceContents::text(limit.visible(&text), uri);
         return Content::resource(contents.with_mime_type(mime_type.unwrap_or("text/plain")));
     }

@@ -17,6 +17,9 @@ pub(super) const TOOL: &str = "call_user_ask";
 /// The name of the question among the inputs that a call requires.
 pub(super) const INPUT: &str = "ask";
 
+/// The end of a question to a client that shows none.
+pub(super) const NO_FORMS: &str = "this client shows its user no questions; ask in your own answer";
+
 /// Whether the client shows forms to its user.
 pub(super) fn shows_forms(context: &RequestContext<RoleServer>) -> bool {
     let elicitation = context.client_capabilities().and_then(|capabilities| capabilities.elicitation);

@@ -18,13 +18,14 @@ use toolgate_api::error::CallError;
 use toolgate_api::name::Name;
 use toolgate_audit::{Sha256, sha256};
 use toolgate_core::admin::Actor;
+use toolgate_core::dispatch::MCP;
 use toolgate_core::identity::Caller;
 use toolgate_core::sessions::{Session, SessionSetup};
 use toolgate_state::clock::now_ms;
 use toolgate_state::identifier;
 
+use super::ToolsShown;
 use super::tasks::Tasks;
-use super::{AUDIT_SOURCE, ToolsShown};
 use crate::problem::Problem;
 use crate::sessions::open;
 use crate::state::App;
@@ -153,7 +154,7 @@ impl Client {
     }
 
     pub(super) fn actor(&self) -> Actor<'_> {
-        Actor { caller: &self.caller, source: AUDIT_SOURCE }
+        Actor { caller: &self.caller, source: MCP }
     }
 
     /// The callable tools, in the order of their names.

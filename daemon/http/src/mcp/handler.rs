@@ -94,8 +94,7 @@ impl ServerHandler for Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
         let client = client_of(&context.extensions)?;
-        let all = context.meta.get(CLIENT_TOOLS_META) == Some(&Value::Bool(true));
-        let performs = Performs { all, questions: ask::shows_forms(&context) };
+        let performs = Performs { all: performs_calls(&context), questions: ask::shows_forms(&context) };
         let mut tools = lists::list(&client, performs).await;
         // A cursor is the name of the last tool of the page before, so that a changed list neither repeats nor skips.
         let cursor = request.and_then(|request| request.cursor);
@@ -306,6 +305,11 @@ fn client_of(extensions: &rmcp::model::Extensions) -> Result<Client, ErrorData> 
     client.cloned().ok_or_else(|| ErrorData::internal_error("the daemon does not know who is calling", None))
 }
 
+/// Whether the client's program performs calls of tools of mode `client`.
+fn performs_calls(context: &RequestContext<RoleServer>) -> bool {
+    context.meta.get(CLIENT_TOOLS_META) == Some(&Value::Bool(true))
+}
+
 /// The arguments as they were sent, if the parsed ones may say something else: the gate refuses them with the place.
 fn ambiguous_arguments(context: &RequestContext<RoleServer>) -> Option<String> {
     let parts = context.extensions.get::<axum::http::request::Parts>()?;
@@ -373,6 +377,10 @@ impl Call<'_> {
             }
             return Ok(self.ask(&id, question, &answer).await?.into());
         }
+        if self.is_unanswerable(&answer) {
+            self.opened.waiting.lock().remove(&key);
+            return Ok(self.take(&id, ClientResult::Failed(ask::NO_FORMS.to_owned())).await?.into());
+        }
         match answer.status() {
             CallStatus::ApprovalRequired | CallStatus::ClientRequired => {
                 if tasks::takes_tasks(self.context) {
@@ -383,6 +391,13 @@ impl Call<'_> {
             _ => drop(self.opened.waiting.lock().remove(&key)),
         }
         Ok(answers::result(&self.client.app, &self.opened.session, &name, &answer).await?.into())
+    }
+
+    /// Whether it is a question that this client shows nobody.
+    fn is_unanswerable(&self, answer: &CallAnswer) -> bool {
+        ask::question(&self.name, answer).is_some()
+            && !ask::shows_forms(self.context)
+            && !performs_calls(self.context)
     }
 
     /// Asks the client's user by a request, as long as the call waits for the answer. Cancelling the tool call cancels it.
@@ -441,7 +456,7 @@ impl Call<'_> {
             let answer = progress.follow(running, events.as_mut(), &self.opened, &call.id).await;
             let asks = ask::shows_forms(self.context) && ask::question(&self.name, &answer).is_some();
             let waits = matches!(answer.status(), CallStatus::ApprovalRequired | CallStatus::ClientRequired);
-            if asks || !waits || tasks::takes_tasks(self.context) {
+            if asks || !waits || self.is_unanswerable(&answer) || tasks::takes_tasks(self.context) {
                 return answer;
             }
             permit = permit.or_else(|| self.opened.waits.try_acquire().ok());

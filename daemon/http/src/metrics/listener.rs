@@ -6,17 +6,19 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::{Method, Request, Response, StatusCode, header};
+use axum::response::IntoResponse;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use toolgate_core::admin::Admin;
 use toolgate_macros::boxed;
 
 use super::scrape;
+use crate::connections::{Connections, RequestInFlight};
+use crate::host_check::expect_host_or_address;
 
 /// Open connections. A scraper needs one.
 const CONNECTIONS: usize = 16;
@@ -25,46 +27,67 @@ const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Pause after a connection cannot be accepted.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Serves the metrics until `stop`. Without a listener there is nothing to serve.
+/// Serves the metrics until `stop`. Without a listener there is nothing to serve. Requests name an address or one of the hosts.
 #[boxed]
-pub async fn serve(listener: Option<TcpListener>, admin: Admin, stop: CancellationToken) {
+pub async fn serve(listener: Option<TcpListener>, hosts: Vec<String>, admin: Admin, stop: CancellationToken) {
     let Some(listener) = listener else { return };
-    let permits = Arc::new(Semaphore::new(CONNECTIONS));
+    let (connections, hosts) = (Connections::new(CONNECTIONS), Arc::<[String]>::from(hosts));
     loop {
-        // The semaphore is never closed.
-        let Ok(permit) = Arc::clone(&permits).acquire_owned().await else { return };
         let accepted = tokio::select! {
             () = stop.cancelled() => return,
             accepted = listener.accept() => accepted,
         };
-        let Ok((stream, _)) = accepted else {
+        let Ok((stream, peer)) = accepted else {
             tokio::time::sleep(ACCEPT_PAUSE).await;
             continue;
         };
-        let (admin, stop) = (admin.clone(), stop.clone());
+        let (admin, stop, hosts, connections) =
+            (admin.clone(), stop.clone(), Arc::clone(&hosts), connections.clone());
         tokio::spawn(async move {
-            let _permit = permit;
-            let service = service_fn(move |request| answer(admin.clone(), request));
+            // An idle connection gives way, so that nobody keeps the scraper out.
+            let Some(permit) = connections.admit(peer.ip()).await else { return };
+            let state = Arc::clone(&permit.state);
+            let service = service_fn(|request| {
+                let counted = RequestInFlight::begin(&state.requests);
+                let (admin, hosts) = (admin.clone(), Arc::clone(&hosts));
+                async move {
+                    let response = answer(admin, &hosts, request).await;
+                    drop(counted);
+                    response
+                }
+            });
             let connection = http1::Builder::new()
                 .timer(TokioTimer::new())
                 .header_read_timeout(HEADER_TIMEOUT)
                 .serve_connection(TokioIo::new(stream), service);
             // A connection that fails is the scraper's to open again.
-            let _ = stop.run_until_cancelled(connection).await;
+            tokio::select! {
+                _ = connection => {}
+                () = stop.cancelled() => {}
+                () = state.gives_way.cancelled() => {}
+            }
         });
     }
 }
 
-async fn answer(admin: Admin, request: Request<Incoming>) -> Result<Response<Body>, Infallible> {
-    let is_metrics = request.method() == Method::GET && request.uri().path() == "/metrics";
+async fn answer(
+    admin: Admin,
+    hosts: &[String],
+    request: Request<Incoming>,
+) -> Result<Response<Body>, Infallible> {
+    if let Err(problem) = expect_host_or_address(&request, hosts) {
+        return Ok(problem.into_response());
+    }
+    let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
+    let is_metrics = is_read && request.uri().path() == "/metrics";
     let mut response = Response::new(Body::empty());
     if !is_metrics {
         *response.status_mut() = StatusCode::NOT_FOUND;
         return Ok(response);
     }
-    match scrape::scrape(admin.services()).await {
-        Ok(text) => {
-            let media_type = header::HeaderValue::from_static(scrape::CONTENT_TYPE);
+    match scrape::scrape(admin.services(), request.headers()).await {
+        Ok((media_type, text)) => {
+            let media_type = header::HeaderValue::from_static(media_type);
             response.headers_mut().insert(header::CONTENT_TYPE, media_type);
             *response.body_mut() = Body::from(text);
         }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 use serde_json::json;
-use toolgate_openapi::{ImportOptions, import};
+use toolgate_openapi::{COMMAND_DOCUMENT_BYTES, ImportOptions, import};
 
 use super::{all, document, import_checked, notes, skip_reason};
 
@@ -50,10 +50,61 @@ fn c2_aliases_cannot_unfold_without_bound() {
     }
     let begun = Instant::now();
     let error = import(&document(&bomb), &ImportOptions::new("t")).expect_err("too much");
-    assert!(error.message.contains("not YAML that can be read"), "{error}");
+    assert_eq!(error.message, "the aliases of the document repeat more than 1000000 nodes");
+    assert!(error.hint.starts_with("convert it to JSON"), "{}", error.hint);
     assert!(begun.elapsed() < Duration::from_secs(120));
     let few = "x-common: &c {description: d}\npaths: {/a: {get: *c}, /b: {get: *c}}";
     assert_eq!(all(few).definition["actions"].as_array().map(Vec::len), Some(2));
+}
+
+/// Published documents write the schema of their errors once, and refer to it by an alias.
+#[test]
+fn c2_one_anchor_may_have_thousands_of_aliases() {
+    let fields: String = (0..25).map(|number| format!("f{number}: {{type: string}}, ")).collect();
+    let responses: String = (400..405).map(|status| format!("'{status}': *error, ")).collect();
+    let paths: String = (0..1_000)
+        .map(|number| {
+            format!("  /a{number}: {{get: {{operationId: a{number}, responses: {{{responses}}}}}}}\n")
+        })
+        .collect();
+    let yaml = format!("x-error: &error {{description: d, x-fields: {{{fields}}}}}\npaths:\n{paths}");
+    let imported = all(&yaml);
+    assert_eq!(imported.definition["actions"].as_array().map(Vec::len), Some(1_000));
+}
+
+#[test]
+fn c2_a_command_imports_a_larger_document_than_the_daemon() {
+    let mut value = json!({
+        "openapi": "3.1.0", "servers": [{"url": "https://api.example.com"}],
+        "paths": {"/a": {"get": {"operationId": "a", "responses": {}}}}
+    });
+    value["info"] = json!({"title": "T", "version": "1", "description": "d".repeat(33 << 20)});
+    let text = value.to_string();
+    let error = import(&text, &ImportOptions::new("t")).expect_err("too large");
+    assert!(error.message.ends_with("more than the 33554432 allowed"), "{error}");
+    assert!(error.hint.contains("keep the paths that you need"), "{}", error.hint);
+    let wide = ImportOptions { max_bytes: COMMAND_DOCUMENT_BYTES, ..ImportOptions::new("t") };
+    assert_eq!(import(&text, &wide).expect("imported").operations, 1);
+    let error = import(&"x".repeat(COMMAND_DOCUMENT_BYTES + 1), &wide).expect_err("too large");
+    assert!(error.message.ends_with("more than the 67108864 allowed"), "{error}");
+}
+
+#[test]
+fn c2_a_large_list_of_tools_is_told_with_its_size_and_the_ways_out() {
+    let of = |count: usize| {
+        let paths: String = (0..count)
+            .map(|number| {
+                format!("  /a{number}: {{get: {{operationId: a{number}, summary: '{}'}}}}\n", "d".repeat(100))
+            })
+            .collect();
+        notes(&all(&format!("paths:\n{paths}")))
+    };
+    let told = of(800);
+    let size = told.split_once("tools: their list has about ").map(|(_, rest)| rest).expect("a note");
+    let kilobytes: usize = size.split(' ').next().and_then(|number| number.parse().ok()).expect("a number");
+    assert!((120..300).contains(&kilobytes), "{told}");
+    assert!(told.contains("select fewer operations") && told.contains("?tools=search"), "{told}");
+    assert!(!of(20).contains("their list"), "{}", of(20));
 }
 
 #[test]
@@ -63,7 +114,7 @@ fn c2_deep_and_wide_texts_are_refused_before_they_take_memory() {
             format!("{{\"openapi\":\"3.0.0\",\"x\":{}{}}}", "[".repeat(5_000), "]".repeat(5_000)),
             "recursion limit",
         ),
-        (format!("{{\"openapi\":\"3.0.0\",\"x\":[{}0]}}", "{},".repeat(1_000_001)), "objects and arrays"),
+        (format!("{{\"openapi\":\"3.0.0\",\"x\":[{}0]}}", "{},".repeat(1_048_577)), "objects and arrays"),
         (format!("openapi: 3.0.0\nx: {}", "[".repeat(5_000)), "limit exceeded"),
         (format!("openapi: 3.0.0\nx: '{}'", "x".repeat(33 << 20)), "bytes"),
     ] {

@@ -153,7 +153,7 @@ fn intent(call: &str, number: usize) -> CallIntent<'_> {
         verdict: Verdict::Run,
         repeated: None,
         parent: None,
-        reason: Reason { layer: "agent".into(), rule: "enabled".into() },
+        reason: Reason::by("agent", "enabled"),
         policy_revision: 3,
         plugin: None,
         source: "http".into(),

@@ -56,7 +56,7 @@ pub struct InProcessDaemon {
 static SANDBOX: LazyLock<(Sandbox, Component)> = LazyLock::new(|| {
     let settings = SandboxSettings { instances: 4, pagemap_scan: PagemapScan::Off };
     let sandbox = Sandbox::new(&settings).expect("a sandbox");
-    let code = precompile(COMPONENT).expect("a component");
+    let code = precompile(COMPONENT, None).expect("a component");
     let component = sandbox.load(&code).expect("a component");
     (sandbox, component)
 });
@@ -185,7 +185,7 @@ async fn app(folder: &Path) -> (App, DataFolder, String) {
         built_in: &[],
     };
     let (admin, _) =
-        start.restore(Box::new(|_, _| {}), &stop, &CancellationToken::new()).await.expect("services");
+        start.restore(Box::new(|_| {}), &stop, &CancellationToken::new()).await.expect("services");
     let operator = std::fs::read_to_string(folder.operator_token()).expect("a token").trim().to_owned();
     let description = sandbox.describe(&component, None).await.expect("a description");
     let descriptor = Descriptor::parse(&description).expect("a description");
