@@ -3,14 +3,17 @@
 //! `serve`, `quickstart` and the hidden `compile-worker` delegate to their own modules; `new`, `check` and `run` work
 //! without a daemon. All other commands are those of `toolgate-cli`.
 
+mod audit;
 mod backup;
 mod check;
+mod compile;
 mod dev;
 mod config_check;
 mod doctor;
 mod examples;
 mod failure;
 mod finding;
+mod inputs;
 mod man;
 mod mcp;
 mod new;
@@ -72,6 +75,8 @@ enum Command {
     },
     /// Run the daemon
     Serve(serve::ServeOptions),
+    /// Compile plugins before the daemon starts, or for a package
+    Compile(compile::CompileOptions),
     /// Check settings before a start
     Config(config_check::ConfigOptions),
     /// Check whether this machine suits the daemon
@@ -159,8 +164,17 @@ fn run(command: Command, environment_token: Option<OsString>) -> Result<(), Fail
         }
         Command::Serve(options) => {
             let read_again = move || options.config();
-            crate::serve::run(read_again()?, read_again).map_err(failure::of_start)
+            let config = read_again()?;
+            let is_json = config.log.format == config::LogFormat::Json;
+            crate::serve::run(config, read_again).map_err(|error| {
+                let failure = failure::of_start(error);
+                match is_json {
+                    true => failure::log(failure),
+                    false => failure,
+                }
+            })
         }
+        Command::Compile(options) => here(options.json, async |printer| compile::run(options, printer).await),
         Command::Config(options) => {
             here(options.is_json(), async |printer| config_check::run(options, printer).await)
         }
@@ -177,7 +191,10 @@ fn run(command: Command, environment_token: Option<OsString>) -> Result<(), Fail
         Command::Restore(options) => {
             here(options.json, async |printer| backup::run_restore(&options, printer))
         }
-        Command::Remote(command) => command.run(environment_token),
+        Command::Remote(command) => match command.folder_to_verify() {
+            Some((data, json)) => here(json, async |printer| audit::verify(&data, printer)),
+            None => command.run(environment_token),
+        },
         Command::Completions(options) => man::complete(&options, &command_line()),
         Command::Version(options) => here(options.json, async |printer| version::print(printer)),
         Command::Man(options) => {

@@ -16,6 +16,7 @@ use toolgate_api::call::{CallResult, CallUsage, NativeAnswer};
 use toolgate_api::session::SessionView;
 use toolgate_cli::{Client, Server, TlsFiles};
 use toolgate_core::harness::temporary_folder;
+use toolgate_core::plugins::BuiltInCompiled;
 use toolgate_state::config::{Audit, Config, Hardening, Listen};
 
 use crate::serve::{PreparedDaemon, RunningDaemon, StopSignals, runtime};
@@ -51,8 +52,9 @@ pub fn run(once: bool) -> Result<()> {
         let mut signals = StopSignals::listen()?;
         print_line("starting a daemon; the built-in plugins are compiled once");
         let began = Instant::now();
-        let starting = prepared.start(|namespace, took| {
-            print_line(&format!("  compiled `{namespace}` in {}", format_duration(took)));
+        let starting = prepared.start(|BuiltInCompiled { namespace, took, done, of }| {
+            let took = format_duration(took);
+            print_line(&format!("  compiled `{namespace}` in {took}, {done} of {of}"));
         });
         let running = until_stopped(&mut signals, starting).await?;
         print_line(&format!(

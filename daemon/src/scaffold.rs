@@ -20,6 +20,9 @@ pub enum Language {
     /// JavaScript, built by componentize-qjs of npm.
     #[value(alias = "javascript")]
     Js,
+    /// TypeScript, checked by tsc and built as JavaScript is.
+    #[value(alias = "ts")]
+    Typescript,
     /// Python, built by componentize-py of PyPI.
     Python,
 }
@@ -44,11 +47,30 @@ const JS: Files = &[
     (".gitignore", "/node_modules\n/*.wasm\n/toolgate-data\n"),
 ];
 
+const TYPESCRIPT: Files = &[
+    ("package.json", include_str!("scaffold/typescript/package.json.in")),
+    ("README.md", include_str!("scaffold/typescript/README.md.in")),
+    ("tsconfig.json", include_str!("scaffold/typescript/tsconfig.json")),
+    ("src/plugin.ts", include_str!("scaffold/typescript/plugin.ts.in")),
+    ("test/plugin.test.ts", include_str!("scaffold/typescript/plugin.test.ts.in")),
+    ("test/node.d.ts", include_str!("scaffold/typescript/node.d.ts")),
+    (".gitignore", "/node_modules\n/build\n/*.wasm\n/toolgate-data\n"),
+];
+
 const JS_SDK: Files = &[
     ("toolgate/build.mjs", include_str!("../../plugin-sdk/js/build.mjs")),
+    ("toolgate/clone.js", include_str!("../../plugin-sdk/js/clone.js")),
     ("toolgate/component.js", include_str!("../../plugin-sdk/js/component.js")),
+    ("toolgate/fetch.js", include_str!("../../plugin-sdk/js/fetch.js")),
+    ("toolgate/globals.d.ts", include_str!("../../plugin-sdk/js/globals.d.ts")),
+    ("toolgate/package.json", include_str!("../../plugin-sdk/js/package.json")),
     ("toolgate/runtime.js", include_str!("../../plugin-sdk/js/runtime.js")),
+    ("toolgate/sdk.d.ts", include_str!("../../plugin-sdk/js/sdk.d.ts")),
     ("toolgate/sdk.js", include_str!("../../plugin-sdk/js/sdk.js")),
+    ("toolgate/signal.js", include_str!("../../plugin-sdk/js/signal.js")),
+    ("toolgate/testing.d.ts", include_str!("../../plugin-sdk/js/testing.d.ts")),
+    ("toolgate/testing.js", include_str!("../../plugin-sdk/js/testing.js")),
+    ("toolgate/url.js", include_str!("../../plugin-sdk/js/url.js")),
 ];
 
 const PYTHON: Files = &[
@@ -61,6 +83,7 @@ const PYTHON: Files = &[
 
 const PYTHON_SDK: Files = &[
     ("toolgate/__init__.py", include_str!("../../plugin-sdk/python/toolgate/__init__.py")),
+    ("toolgate/py.typed", ""),
     ("toolgate/component.py", include_str!("../../plugin-sdk/python/toolgate/component.py")),
 ];
 
@@ -80,6 +103,7 @@ pub fn write(folder: &Path, name: &Namespace, language: Language) -> io::Result<
     let (template, sdk): (Files, &[Files]) = match language {
         Language::Rust => (RUST, &[]),
         Language::Js => (JS, &[JS_SDK, WIT]),
+        Language::Typescript => (TYPESCRIPT, &[JS_SDK, WIT]),
         Language::Python => (PYTHON, &[PYTHON_SDK, WIT]),
     };
     for (path, text) in template {
@@ -174,7 +198,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let name = Namespace::parse("weather").unwrap();
         std::fs::write(folder.path().join("mine"), "").unwrap();
-        for language in [Language::Rust, Language::Js, Language::Python] {
+        for language in [Language::Rust, Language::Js, Language::Typescript, Language::Python] {
             let refusal = write(folder.path(), &name, language).unwrap_err();
             assert_eq!(refusal.kind(), io::ErrorKind::AlreadyExists);
             assert_eq!(folder.path().read_dir().unwrap().count(), 1);

@@ -11,6 +11,7 @@ mod signals;
 mod sweep;
 mod systemd;
 
+use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -35,13 +36,14 @@ use toolgate_core::admin::Admin;
 use toolgate_core::identity::AccessTokens;
 use toolgate_core::logging;
 use toolgate_core::plugin_folder::PluginFolder;
+use toolgate_core::plugins::BuiltInCompiled;
 use toolgate_core::registry::Registry;
-use toolgate_core::restore::{self, StartSettings};
+use toolgate_core::restore::{self, Report, StartSettings};
 use toolgate_core::traces::{Exporter, ExporterTask, Traces};
 use toolgate_core::{version, wall};
 use toolgate_http::listener::{Socket, Tls};
 use toolgate_http::metrics::listener as metrics_listener;
-use toolgate_http::{App, AppParts, BodyMemory, RootService, listener};
+use toolgate_http::{App, AppParts, BodyMemory, RootService, health, listener};
 use toolgate_state::clock::now_ms;
 use toolgate_state::config::{Config, Listen, PagemapScan};
 use toolgate_state::store::DataFolder;
@@ -100,12 +102,13 @@ async fn serve_until_stopped(
     mut signals: StopSignals,
 ) -> Result<()> {
     let drain_seconds = prepared.config.drain_seconds;
+    let scheme = if prepared.tls.is_some() { "https" } else { "http" };
     // A signal during the start would end the process otherwise. It has nothing to read again: the settings were just read.
     let early_hangups =
         signals::follow_hangups(|| tracing::info!("the start goes on with the settings that it read"))?;
     systemd::notify_status("starting: restoring the state of the last run");
-    let starting = prepared.start(|namespace, took| {
-        tracing::info!(namespace, ?took, "built-in plugin compiled");
+    let starting = prepared.start(|BuiltInCompiled { namespace, took, done, of }| {
+        tracing::info!(namespace, ?took, "built-in plugin compiled, {done} of {of}");
     });
     let Some(running) = signals.interrupt(starting).await else {
         tracing::info!("stopped while starting");
@@ -120,6 +123,9 @@ async fn serve_until_stopped(
     let hangups = signals::follow_hangups(move || reload.run(&status))?;
     drop(early_hangups);
     tracing::info!(address = %running.address, "serving");
+    if std::io::stderr().is_terminal() && running.operator_token.is_file() {
+        print_next_steps(&running, scheme);
+    }
     systemd::notify_ready(&ready);
     let compiling = AbortOnDropHandle::new(tokio::spawn(compiling));
     signals.next().await;
@@ -136,20 +142,61 @@ async fn serve_until_stopped(
     Ok(())
 }
 
+/// Tells a person at a terminal where the console is, and how another terminal becomes the operator.
+fn print_next_steps(running: &RunningDaemon, scheme: &str) {
+    let mut text = String::from("\nIn another terminal:\n");
+    if let Listen::Tcp(address) = &running.address {
+        text += &format!("    export TOOLGATE_SERVER={scheme}://{address}\n");
+    }
+    text += &format!(
+        "    export TOOLGATE_TOKEN=\"$(cat {})\"\n    toolgate status\n",
+        running.operator_token.display()
+    );
+    if let Listen::Tcp(address) = &running.address {
+        text += &format!("Console: {scheme}://{address}/console, which asks for the same token\n");
+    }
+    // A closed terminal is no error.
+    let _ = writeln!(anstream::stderr(), "{text}");
+}
+
 /// Tells the service manager of the built-in plugins that are compiled while calls are served.
 async fn tell_compiling(registry: Registry, status: String) {
     let mut changes = registry.changes();
-    let mut compiling = registry.snapshot().compiling().len();
-    while compiling > 0 {
-        systemd::notify_status(&format!(
-            "{status}; compiling {compiling} built-in plugins, whose calls wait"
-        ));
+    while let Some(compiling) = registry.snapshot().compiling_text() {
+        systemd::notify_status(&format!("{status}; {compiling}, whose calls wait"));
         if changes.changed().await.is_err() {
             return;
         }
-        compiling = registry.snapshot().compiling().len();
     }
     systemd::notify_status(&status);
+}
+
+fn sandbox(config: &Config) -> Result<Sandbox> {
+    Ok(Sandbox::new(&SandboxSettings {
+        instances: config.sandbox.instances,
+        pagemap_scan: match config.sandbox.pagemap_scan {
+            PagemapScan::Auto => toolgate_sandbox::PagemapScan::Auto,
+            PagemapScan::Off => toolgate_sandbox::PagemapScan::Off,
+        },
+    })?)
+}
+
+/// Compiles what a start with these settings would compile, while no daemon uses the data folder.
+pub async fn compile(mut config: Config, worker: PathBuf, report: Report) -> Result<()> {
+    let folder = DataFolder::open(&config.data)?;
+    config.data = folder.path().to_owned();
+    let (sandbox, (traces, _)) = (sandbox(&config)?, Traces::new(&config.traces)?);
+    let start = StartSettings {
+        config: &config,
+        folder: &folder,
+        sandbox: &sandbox,
+        traces: &traces,
+        worker: &worker,
+        public_url: String::new(),
+        root_key_credential: None,
+        built_in: BUILT_IN,
+    };
+    start.compile(report).await
 }
 
 /// Builds the tokio runtime for connections and guests.
@@ -180,13 +227,7 @@ impl PreparedDaemon {
         config.data = folder.path().to_owned();
         // Before the engine starts a thread, which would stay outside.
         wall::raise(&config, folder.path())?;
-        let sandbox = Sandbox::new(&SandboxSettings {
-            instances: config.sandbox.instances,
-            pagemap_scan: match config.sandbox.pagemap_scan {
-                PagemapScan::Auto => toolgate_sandbox::PagemapScan::Auto,
-                PagemapScan::Off => toolgate_sandbox::PagemapScan::Off,
-            },
-        })?;
+        let sandbox = sandbox(&config)?;
         wall::forbid_dumps(config.hardening);
         tracing::info!(pagemap_scan = sandbox.pagemap_scan(), "sandbox ready");
         Ok(Self { config, folder, sandbox, socket, tls, metrics_listener, traces, exporter, worker })
@@ -196,7 +237,7 @@ impl PreparedDaemon {
     /// from the beginning.
     ///
     /// Built-in plugins without cached code are compiled while requests are served; each is reported with its compile time.
-    pub async fn start(self, report: impl Fn(&str, Duration) + Send + 'static) -> Result<RunningDaemon> {
+    pub async fn start(self, report: impl Fn(BuiltInCompiled<'_>) + Send + 'static) -> Result<RunningDaemon> {
         let (stop, shutdown) = (CancellationToken::new(), CancellationToken::new());
         // Ends what was spawned if the start fails.
         let failure = stop.clone().drop_guard();
@@ -240,7 +281,8 @@ impl PreparedDaemon {
         service.serve(app.clone());
         failure.disarm();
         let accepting = serving.abort_handle();
-        tasks.extend([serving, compiling, fetching, watching, fetching_for_people]);
+        let health = tokio::spawn(health::watch(app.clone(), stop.clone()));
+        tasks.extend([serving, compiling, fetching, watching, fetching_for_people, health]);
         let exporter = exporter.map(Exporter::start);
         let _socket = socket;
         Ok(RunningDaemon {
@@ -299,7 +341,7 @@ impl PreparedDaemon {
         let services = admin.services();
         Ok(vec![
             tokio::spawn(self.sweeper(admin).run(stop.clone())),
-            tokio::spawn(metrics_listener::serve(listener, admin.clone(), stop.clone())),
+            tokio::spawn(metrics_listener::serve(listener, self.config.hosts(), admin.clone(), stop.clone())),
             tokio::spawn(services.credentials.clone().run_background(stop.clone(), now_ms)),
             tokio::spawn(admin.dispatcher().clone().store_quota_use_until(stop.clone())),
             tokio::spawn(admin.clone().judge_canaries_until(stop.clone())),
@@ -315,6 +357,8 @@ impl PreparedDaemon {
             kept_ms: restore::results_kept_ms(&self.config),
             messages_kept_ms: self.config.sessions.messages_kept_seconds.saturating_mul(1000),
             audit: self.audit_retention(),
+            tls: self.tls.clone(),
+            data: self.config.data.clone(),
         }
     }
 

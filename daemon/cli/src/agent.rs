@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use toolgate_api::document::{DocumentAccepted, DocumentEntry};
 
+use super::ask;
 use super::arguments::{AgentArgument, OrganizationArgument};
 use super::client::Client;
 use super::document::{self, document_from};
@@ -19,26 +20,28 @@ Examples:
   toolgate agent put acme/bot --enabled 'files/*' --enabled arithmetic/evaluate
   toolgate agent put acme/bot --profile support --autonomy autonomous
   toolgate agent put acme/bot bot.json
-  toolgate agent get acme/bot > bot.json
+  toolgate agent show acme/bot > bot.json
   toolgate agent list acme
   toolgate agent history acme/bot
   toolgate agent rollback acme/bot --to 17
-  toolgate agent delete acme/bot";
+  toolgate agent remove acme/bot";
 
 #[derive(Subcommand)]
 pub enum AgentCommand {
     /// Create an agent, or change the given fields of it; a file replaces its whole document
     Put(Put),
     /// Show an agent's document
-    Get(AgentArgument),
+    #[command(alias = "get")]
+    Show(AgentArgument),
     /// List the agents of an organization
     List(OrganizationArgument),
     /// List the kept revisions of an agent's document, or show one
     History(DocumentCommand<AgentArgument, HistoryOptions>),
     /// Return to an earlier revision of an agent's document, after its differences are shown
     Rollback(DocumentCommand<AgentArgument, RollbackOptions>),
-    /// Delete an agent and end its sessions
-    Delete(AgentArgument),
+    /// Remove an agent and end its sessions
+    #[command(alias = "delete")]
+    Remove(AgentArgument),
 }
 
 #[derive(Args)]
@@ -78,13 +81,14 @@ struct NamedFields {
 pub(crate) async fn run(command: AgentCommand, client: &Client, printer: &mut Printer<'_>) -> Result {
     match command {
         AgentCommand::Put(options) => put(client, printer, options).await,
-        AgentCommand::Get(AgentArgument { agent }) => document::print(client, printer, &agent.path()).await,
+        AgentCommand::Show(AgentArgument { agent }) => document::print(client, printer, &agent.path()).await,
         AgentCommand::List(organization) => {
             list::all(client, printer, &organization.list_path("agents"), HEADINGS, row).await
         }
         AgentCommand::History(history) => history.show(client, printer).await,
         AgentCommand::Rollback(rollback) => rollback.roll_back(client, printer).await,
-        AgentCommand::Delete(AgentArgument { agent }) => {
+        AgentCommand::Remove(AgentArgument { agent }) => {
+            ask::before_removal(printer, &format!("agent `{agent}`"))?;
             document::delete(client, &agent.path()).await?;
             let deleted = json!({"deleted": agent.to_string()});
             Ok(printer.result(&deleted, &format!("agent `{agent}` is deleted"))?)
@@ -235,7 +239,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_agent_is_deleted_as_it_is_now() {
-        let run = run_command(AgentCommand::Delete(bot()), vec![there(), Canned::empty(204)]).await;
+        let run = run_command(AgentCommand::Remove(bot()), vec![there(), Canned::empty(204)]).await;
         run.result.expect("done");
         assert_eq!(run.asked[1].header("if-match"), Some("\"4\""));
         assert_eq!(run.out, "agent `acme/bot` is deleted\n");

@@ -5,7 +5,6 @@
 //! those before it back: a folder is applied whole, or not at all. Only a command that is killed between two writes leaves the
 //! first ones in force; the next apply shows and writes the rest.
 
-mod folder;
 mod plan;
 mod write;
 
@@ -17,6 +16,8 @@ use serde_json::{Value, json};
 use super::ask::asks;
 use super::client::Client;
 use super::failure::{Failure, Result};
+use super::folder;
+use super::policy::diff;
 use super::print::Printer;
 use plan::{Change, Deletion, Plan};
 
@@ -24,7 +25,8 @@ const EXAMPLES: &str = "\
 Examples:
   toolgate apply -f policies --dry-run                 what would change
   toolgate apply -f policies
-  toolgate apply -f policies --prune --yes             also delete what the folder does not have";
+  toolgate apply -f policies --prune --yes             also delete what the folder does not have
+  toolgate apply -f policies --prune --owner pipeline  but leave alone what others wrote by commands";
 
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\n{}", folder::LAYOUT))]
@@ -35,17 +37,17 @@ pub struct FolderOptions {
     /// Show the changes and write nothing
     #[arg(long)]
     dry_run: bool,
-    /// Do not ask
-    #[arg(long)]
-    yes: bool,
     /// Delete agents, tools, webhooks, keys and assertions of the organizations in the folder that the folder does not have
     #[arg(long)]
     prune: bool,
+    /// Delete only what a token with this label wrote last, such as the token of a pipeline
+    #[arg(long, requires = "prune", value_name = "LABEL")]
+    owner: Option<String>,
 }
 
 pub(crate) async fn run(options: FolderOptions, client: &Client, printer: &mut Printer<'_>) -> Result {
     let folder = read_folder(&options, printer)?;
-    let plan = Plan::read(client, folder, options.prune).await?;
+    let mut plan = Plan::read(client, folder, options.prune, options.owner.as_deref()).await?;
     plan.check(client, printer).await?;
     if !printer.is_json() {
         show(&plan, printer)?;
@@ -58,7 +60,7 @@ pub(crate) async fn run(options: FolderOptions, client: &Client, printer: &mut P
     }
     let question =
         format!("Write {} and delete {} documents? [y/N] ", plan.changes.len(), plan.deletions.len());
-    if !options.yes && !asks(&question)? {
+    if !printer.assumes_yes() && !asks(&question)? {
         return Err(Failure::new("nothing was applied", "add `--yes` to apply without a question"));
     }
     let notes = write::all(client, &plan, printer).await?;
@@ -75,31 +77,26 @@ fn read_folder(options: &FolderOptions, printer: &mut Printer<'_>) -> Result<fol
         ));
     }
     let found = folder::read(&options.folder);
-    for wrong in &found.wrong {
-        printer.error(&format!("`{}`: {} ({})", wrong.file.display(), wrong.message, wrong.hint))?;
-    }
-    match (found.wrong.len(), found.documents.is_empty()) {
-        (0, false) => Ok(found),
-        (0, true) => Err(Failure::wrong_usage(
+    found.check("nothing was applied", printer)?;
+    if found.documents.is_empty() {
+        return Err(Failure::wrong_usage(
             format!("`{}` has no documents", options.folder.display()),
             "`toolgate apply --help` lists the files of a folder",
-        )),
-        (wrong, _) => Err(Failure::new(
-            format!("nothing was applied: {wrong} of the files are wrong"),
-            "fix the errors above; each line says how",
-        )),
+        ));
     }
+    Ok(found)
 }
 
 fn show(plan: &Plan, printer: &mut Printer<'_>) -> Result {
     for change in &plan.changes {
         printer.line(&format!("{} {}", change.verb(), change.document.label))?;
-        for line in change.differences() {
+        let decisions = change.preview.as_ref().map(diff::lines).unwrap_or_default();
+        for line in change.differences().iter().chain(&decisions) {
             printer.line(&format!("    {line}"))?;
         }
     }
     for deletion in &plan.deletions {
-        printer.line(&format!("delete {}", deletion.label))?;
+        printer.line(&format!("delete {}", deletion.document.label))?;
     }
     if plan.unchanged > 0 {
         printer.note(&format!("{} documents are as in the folder", plan.unchanged))?;
@@ -108,8 +105,11 @@ fn show(plan: &Plan, printer: &mut Printer<'_>) -> Result {
 }
 
 fn finish(plan: &Plan, applied: bool, notes: &[String], line: &str, printer: &mut Printer<'_>) -> Result {
-    let change = |change: &Change| json!({"document": change.document.label, "change": change.verb(), "differences": change.differences()});
-    let deletion = |deletion: &Deletion| json!({"document": deletion.label, "change": "delete"});
+    let change = |change: &Change| {
+        let decisions = change.preview.as_ref().map(|preview| &preview.agents);
+        json!({"document": change.document.label, "change": change.verb(), "differences": change.differences(), "decisions": decisions})
+    };
+    let deletion = |deletion: &Deletion| json!({"document": deletion.document.label, "change": "delete"});
     let changes: Vec<Value> =
         plan.changes.iter().map(change).chain(plan.deletions.iter().map(deletion)).collect();
     let shown = json!({"applied": applied, "changes": changes, "unchanged": plan.unchanged, "notes": notes});

@@ -14,7 +14,7 @@ use super::client::{Client, escape};
 use super::document::{arguments_from, query};
 use super::failure::{Failure, Result};
 use super::list;
-use super::print::{Printer, time_from, time_text};
+use super::print::{Printer, time_from, time_text, token_text};
 use super::watch::{WatchOptions, repeat};
 
 pub(crate) const EXAMPLES: &str = "\
@@ -34,7 +34,7 @@ pub enum ApprovalCommand {
     /// List approvals, oldest first
     List {
         /// Only approvals of this organization
-        #[arg(long, alias = "org", value_name = "ORG")]
+        #[arg(long, visible_alias = "org", value_name = "ORG")]
         organization: Option<String>,
         /// Only approvals in this state
         #[arg(long, value_parser = PossibleValuesParser::new(ApprovalState::ALL.map(ApprovalState::as_str)))]
@@ -120,7 +120,6 @@ fn show(printer: &mut Printer<'_>, approval: &ApprovalView) -> Result {
         return Ok(printer.json(approval)?);
     }
     let text = |text: &str| Some(text.to_owned());
-    let token = |id: &String| format!("token {id}");
     let is_approved = approval.state == ApprovalState::Approved;
     Ok(printer.fields(&[
         ("approval", text(&approval.id)),
@@ -137,11 +136,21 @@ fn show(printer: &mut Printer<'_>, approval: &ApprovalView) -> Result {
         ("conversation", approval.conversation.clone()),
         ("session", text(&approval.session)),
         ("call", text(&approval.call)),
-        ("asked", Some(format!("{} by {}", time_text(approval.created_at), token(&approval.asked_by)))),
+        (
+            "asked",
+            Some(format!(
+                "{} by {}",
+                time_text(approval.created_at),
+                token_text(&approval.asked_by, approval.asked_by_label.as_deref())
+            )),
+        ),
         ("expires", Some(time_text(approval.expires_at))),
         ("uses left", is_approved.then(|| approval.uses_left.to_string())),
         ("decided", approval.decided_at.map(time_text)),
-        ("decided by", approval.decided_by.as_ref().map(token)),
+        (
+            "decided by",
+            approval.decided_by.as_ref().map(|id| token_text(id, approval.decided_by_label.as_deref())),
+        ),
         ("reason", approval.reason.clone()),
     ])?)
 }

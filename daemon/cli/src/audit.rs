@@ -4,7 +4,7 @@ mod export;
 mod follow;
 mod verify;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
@@ -17,7 +17,7 @@ use super::client::Client;
 use super::document::query;
 use super::failure::{Failure, Result};
 use super::list;
-use super::print::{Printer, time_from, time_text, word};
+use super::print::{Printer, time_from, time_text, token_text, word};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -26,7 +26,8 @@ Examples:
   toolgate audit follow --organization acme --json
   toolgate audit export --out /var/backups/toolgate-audit
   toolgate audit verify
-  toolgate audit verify --file /var/backups/toolgate-audit";
+  toolgate audit verify --file /var/backups/toolgate-audit
+  toolgate audit verify --data /var/lib/toolgate            of a daemon that does not start";
 
 #[derive(Subcommand)]
 pub enum AuditCommand {
@@ -41,7 +42,20 @@ pub enum AuditCommand {
         /// An exported file, or a folder of them; verified without a daemon
         #[arg(long, value_name = "PATH")]
         file: Option<PathBuf>,
+        /// The data folder of a stopped daemon, whose log is verified without one
+        #[arg(long, value_name = "DIR", conflicts_with = "file")]
+        data: Option<PathBuf>,
     },
+}
+
+impl AuditCommand {
+    /// The data folder whose log is verified without a daemon.
+    pub(crate) fn folder_to_verify(&self) -> Option<&Path> {
+        match self {
+            Self::Verify { data, .. } => data.as_deref(),
+            _ => None,
+        }
+    }
 }
 
 #[derive(Args)]
@@ -66,7 +80,7 @@ pub struct Follow {
 #[derive(Args)]
 pub(crate) struct Filters {
     /// Only rows of this organization
-    #[arg(long, value_name = "ORG")]
+    #[arg(long, visible_alias = "org", value_name = "ORG")]
     organization: Option<String>,
     /// Only rows of this agent: its name, or `ORG/AGENT`
     #[arg(long)]
@@ -92,6 +106,9 @@ pub(crate) struct Filters {
     /// Only rows with this error type, like `ACCESS_DENIED`
     #[arg(long, hide_possible_values = true, value_parser = error_types())]
     error_type: Option<String>,
+    /// Only calls that the gate refused
+    #[arg(long, conflicts_with = "error_type")]
+    refused: bool,
     /// Only rows of this kind: `call`, `effect`, `admin`, `recovery` or `damaged`
     #[arg(long, value_parser = one_of::<Kind>)]
     kind: Option<String>,
@@ -155,18 +172,24 @@ pub(crate) async fn run(command: AuditCommand, client: &Client, printer: &mut Pr
         }
         AuditCommand::Follow(options) => follow::follow(&options.filters, client, printer).await,
         AuditCommand::Export(options) => export::export(&options, client, printer).await,
-        AuditCommand::Verify { file: Some(path) } => verify::verify_files(&path, printer),
-        AuditCommand::Verify { file: None } => verify(client, printer).await,
+        AuditCommand::Verify { file: Some(path), .. } => verify::verify_files(&path, printer),
+        AuditCommand::Verify { .. } => {
+            let report = client.get("/v1/audit/verify").send().await?.body;
+            show_verify_report(&report, printer)
+        }
     }
 }
 
-/// Verifies the log. The findings of recoveries are reported even if the log is intact, since records may have been
+/// Shows what a verification found. The findings of recoveries are reported even if the log is intact, since records may have been
 /// lost before them.
-async fn verify(client: &Client, printer: &mut Printer<'_>) -> Result {
-    let report: VerifyReport = client.get("/v1/audit/verify").send().await?.body;
+///
+/// # Errors
+///
+/// The log is not what was written.
+pub fn show_verify_report(report: &VerifyReport, printer: &mut Printer<'_>) -> Result {
     let VerifyReport { records, segments, .. } = report;
     if !report.ok && printer.is_json() {
-        printer.json(&report)?;
+        printer.json(report)?;
     }
     for noted in &report.suspicious {
         printer.warning(&format!(
@@ -192,11 +215,11 @@ async fn verify(client: &Client, printer: &mut Printer<'_>) -> Result {
         ))?;
     }
     if report.ok {
-        let files = if segments == 1 { "file" } else { "files" };
+        let files = if *segments == 1 { "file" } else { "files" };
         let line = format!("audit log verified: {records} records in {segments} {files}");
-        return Ok(printer.result(&report, &line)?);
+        return Ok(printer.result(report, &line)?);
     }
-    Err(verify_failure(&report))
+    Err(verify_failure(report))
 }
 
 /// Says what is wrong with a log, and the way out.
@@ -267,6 +290,7 @@ impl Search {
             ("action", filters.action.clone()),
             ("status", filters.status.clone()),
             ("error_type", filters.error_type.clone()),
+            ("refused", filters.refused.then(|| "true".to_owned())),
             ("kind", filters.kind.clone()),
             ("since_ms", time(filters.since)),
             ("until_ms", time(filters.until)),
@@ -287,7 +311,11 @@ fn row(item: &Row) -> [String; 6] {
         (who, call.tool.to_string(), error.map_or_else(dash, str::to_owned))
     } else if let Some(act) = &item.admin {
         let error = if act.outcome == "ok" { dash() } else { act.outcome.to_string() };
-        (format!("token {}", act.principal), format!("{} {}", act.action, act.target), error)
+        (
+            token_text(&act.principal, item.principal_label.as_deref()),
+            format!("{} {}", act.action, act.target),
+            error,
+        )
     } else if let Some(effect) = &item.effect {
         let call = item.of.map_or_else(dash, |of| of.to_string());
         (format!("call {call}"), format!("{} {}", effect.effect, effect.detail), dash())
@@ -466,14 +494,14 @@ mod tests {
     #[tokio::test]
     async fn a_whole_log_is_said_to_be_and_a_broken_one_is_a_failure() {
         let whole = Canned::json(200, report(json!({"ok": true, "records": 12, "segments": 2})));
-        let run = run_command(AuditCommand::Verify { file: None }, vec![whole]).await;
+        let run = run_command(AuditCommand::Verify { file: None, data: None }, vec![whole]).await;
         run.result.expect("whole");
         assert_eq!(run.out, "audit log verified: 12 records in 2 files\n");
 
         let bad = json!({"what": "a changed record", "file": "1.seg", "offset": 99});
         let broken =
             Canned::json(200, report(json!({"ok": false, "records": 3, "segments": 1, "first_bad": bad})));
-        let run = run_command(AuditCommand::Verify { file: None }, vec![broken]).await;
+        let run = run_command(AuditCommand::Verify { file: None, data: None }, vec![broken]).await;
         let failure = run.result.expect_err("broken");
         assert!(
             failure.to_string().contains("a changed record (`1.seg` at byte 99, after 3 good records)"),
@@ -490,7 +518,9 @@ mod tests {
             "anchor_missing": false, "unknown": 0,
         }));
         let report = report(json!({"ok": false, "records": 8, "segments": 1, "suspicious": lost}));
-        let run = run_command(AuditCommand::Verify { file: None }, vec![Canned::json(200, report)]).await;
+        let run =
+            run_command(AuditCommand::Verify { file: None, data: None }, vec![Canned::json(200, report)])
+                .await;
         let failure = run.result.expect_err("records are gone");
         assert!(failure.to_string().contains("acknowledged records of the log are gone"), "{failure}");
         let what = "acknowledged records behind 5 are gone, up to 9000 (record 7)";
@@ -499,7 +529,9 @@ mod tests {
         let unsure = noted(json!({"anchor_missing": true, "unknown": 0}));
         let report =
             super::tests::report(json!({"ok": true, "records": 8, "segments": 1, "suspicious": unsure}));
-        let run = run_command(AuditCommand::Verify { file: None }, vec![Canned::json(200, report)]).await;
+        let run =
+            run_command(AuditCommand::Verify { file: None, data: None }, vec![Canned::json(200, report)])
+                .await;
         run.result.expect("nothing is known to be gone");
         assert!(run.out.contains("audit log verified") && run.notes.contains("the `head` file was missing"));
     }

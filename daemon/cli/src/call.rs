@@ -117,6 +117,7 @@ impl Call {
         }
         if !printer.is_json() {
             printer.output(result.output.as_deref())?;
+            result.content.iter().try_for_each(|block| printer.block(block))?;
         }
         Ok(())
     }
@@ -235,6 +236,21 @@ mod tests {
         assert!(run.asked[0].body.contains(r#""agent":"acme/bot""#));
         assert_eq!(run.asked[1].body, r#"{"calls":[{"tool":"sums/add","arguments":{"a": 1.0, "b":2e0}}]}"#);
         assert_eq!(run.out, "{\n  \"value\": 42\n}\n");
+    }
+
+    #[tokio::test]
+    async fn r11_the_blocks_beside_an_output_are_shown() {
+        let content = json!([
+            {"type": "text", "text": "one\ntwo\u{1b}[2J"}, {"type": "image", "data": "AAECAw==", "mime_type": "image/png"},
+            {"type": "file", "path": "/workspace/a.pdf", "mime_type": "application/pdf"},
+        ]);
+        let answer = || response_with(&json!({"status": "ok", "output": 7, "content": content}));
+        let run = call(&["--session", "s_9", "sums/add"], vec![answer()]).await;
+        run.result.expect("done");
+        let notes = "text  one\n      two\\u{1b}[2J\nimage image/png, 4 bytes; `--json` has its data\nfile  /workspace/a.pdf, application/pdf\n";
+        assert_eq!((run.out.as_str(), run.notes.as_str()), ("7\n", notes));
+        let run = call(&["--session", "s_9", "sums/add", "--json"], vec![answer()]).await;
+        assert_eq!(run.notes, "", "a machine reads them in the answer");
     }
 
     #[tokio::test]

@@ -14,7 +14,7 @@ Examples:
   toolgate catalogue
   toolgate catalogue send invoices
   toolgate catalogue --category finance --kind standard
-  toolgate catalogue --org acme --sort popular
+  toolgate catalogue --organization acme --sort popular
   toolgate catalogue --show mail";
 
 /// Characters of a purpose in a list.
@@ -25,7 +25,7 @@ pub struct Filter {
     /// Words to search for: names, search words, categories, purposes, descriptions
     words: Vec<String>,
     /// The organization; an owner's token has its own, and without one an operator sees all plugins of the platform
-    #[arg(long, value_name = "ORG")]
+    #[arg(long = "organization", visible_alias = "org", value_name = "ORG")]
     org: Option<String>,
     /// Only this category
     #[arg(long)]

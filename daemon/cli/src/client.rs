@@ -33,6 +33,7 @@ use hyper_util::rt::TokioExecutor;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
+use toolgate_api::health::Readiness;
 use toolgate_api::page::List;
 
 pub(crate) use body::BodyStream;
@@ -51,6 +52,9 @@ const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30 * 60);
 /// Delay before the user at the terminal is told that the request still waits for its response.
 const NOTICE_DELAY: Duration = Duration::from_secs(10);
 
+/// How long the daemon may take to say why a request waits.
+const READINESS_TIMEOUT: Duration = Duration::from_secs(2);
+
 /// Delay before the first attempt to resume a stream; doubled with each.
 pub(crate) const RETRY_MIN: Duration = Duration::from_millis(250);
 pub(crate) const RETRY_MAX: Duration = Duration::from_secs(10);
@@ -67,8 +71,8 @@ pub struct Client {
     server: Server,
     token: Option<HeaderValue>,
     http: legacy::Client<HttpsConnector<Connector>, Full<Bytes>>,
-    /// Callback for each request that has no response after [`NOTICE_DELAY`].
-    on_wait: fn(&Server),
+    /// Callback for each request that has no response after [`NOTICE_DELAY`], with what the daemon says of itself.
+    on_wait: Option<fn(&Server, Option<&str>)>,
 }
 
 /// Files for TLS, in PEM.
@@ -122,12 +126,22 @@ impl Client {
             .enable_http1()
             .wrap_connector(connector);
         let http = legacy::Client::builder(TokioExecutor::new()).build(connector);
-        Ok(Self { server, token, http, on_wait: |_| () })
+        Ok(Self { server, token, http, on_wait: None })
     }
 
     /// Sets the callback for requests that wait long for their response.
-    pub fn on_wait(self, on_wait: fn(&Server)) -> Self {
-        Self { on_wait, ..self }
+    pub fn on_wait(self, on_wait: fn(&Server, Option<&str>)) -> Self {
+        Self { on_wait: Some(on_wait), ..self }
+    }
+
+    /// Why the daemon may keep a request waiting, in its own words: what it compiles, or that it starts.
+    async fn why_it_waits(&self) -> Option<String> {
+        let asked = async { read(self.get("/readyz").response().await?).await };
+        match timeout(READINESS_TIMEOUT, asked).await.ok()? {
+            Ok(ready) => serde_json::from_slice::<Readiness>(&ready.body).ok()?.detail,
+            Err(ClientError::Refused(problem)) => Some(problem.detail),
+            Err(_) => None,
+        }
     }
 
     /// Starts a GET request.
@@ -303,22 +317,32 @@ async fn in_time<T>(
     client: &Client,
     exchange: impl Future<Output = Result<T, ClientError>>,
 ) -> Result<T, ClientError> {
-    let on_wait = || (client.on_wait)(&client.server);
-    within([NOTICE_DELAY, RESPONSE_TIMEOUT], on_wait, exchange).await
+    let tell = async {
+        if let Some(on_wait) = client.on_wait {
+            on_wait(&client.server, client.why_it_waits().await.as_deref());
+        }
+    };
+    within([NOTICE_DELAY, RESPONSE_TIMEOUT], tell, exchange).await
 }
 
-/// Waits for the future with two timeouts: the first one calls `on_wait`, the second one fails.
+/// Waits for the future with two timeouts: the first one begins `tell`, the second one fails.
 async fn within<T>(
     [notice_delay, longest]: [Duration; 2],
-    on_wait: impl FnOnce(),
+    tell: impl Future<Output = ()>,
     exchange: impl Future<Output = Result<T, ClientError>>,
 ) -> Result<T, ClientError> {
     let mut exchange = pin!(exchange);
     if let Ok(result) = timeout(notice_delay, exchange.as_mut()).await {
         return result;
     }
-    on_wait();
-    let result = timeout(longest, exchange).await;
+    let told_meanwhile = async {
+        tokio::select! {
+            result = exchange.as_mut() => return result,
+            () = tell => {}
+        }
+        exchange.await
+    };
+    let result = timeout(longest, told_meanwhile).await;
     result.unwrap_or_else(|_| Err(ClientError::Lost { reason: "there was no response in time".into() }))
 }
 
@@ -384,11 +408,11 @@ mod tests {
     #[tokio::test]
     async fn who_waits_long_is_told_and_at_last_refused() {
         let told = Cell::new(0);
-        let tell = || told.set(told.get() + 1);
-        within([Duration::ZERO; 2], tell, async { Ok(()) }).await.expect("in time");
+        let tell = || async { told.set(told.get() + 1) };
+        within([Duration::ZERO; 2], tell(), async { Ok(()) }).await.expect("in time");
         assert_eq!(told.get(), 0);
         let silent = std::future::pending::<Result<(), _>>();
-        let error = within([Duration::ZERO; 2], tell, silent).await.expect_err("no answer");
+        let error = within([Duration::ZERO; 2], tell(), silent).await.expect_err("no answer");
         assert_eq!(error.to_string(), "the connection was closed: there was no response in time");
         assert_eq!(told.get(), 1);
     }

@@ -13,6 +13,7 @@ use toolgate_api::credential::{ConnectView, CredentialView, DiscoveryRequest, Di
 use toolgate_api::hex;
 use toolgate_api::root_key::RootKeyRotated;
 
+use super::ask;
 use super::arguments::OrganizationArgument;
 use super::document::{document_from, text_from};
 use super::failure::{Failure, Result};
@@ -60,7 +61,7 @@ pub enum CredentialCommand {
         /// The URL of the service, or the issuer of an authorization server
         url: String,
         /// The organization that the credential is for; without it, the token's
-        #[arg(long, value_name = "ORG")]
+        #[arg(long, visible_alias = "org", value_name = "ORG")]
         organization: Option<String>,
     },
     /// Unseal a daemon with its root key
@@ -113,12 +114,15 @@ pub struct Put {
     /// Path of the secret in the daemon's vault, instead of the secret itself
     #[arg(long, value_name = "MOUNT/PATH#FIELD", conflicts_with_all = ["secret_file", "secret_env"])]
     vault: Option<String>,
+    /// A file that the daemon reads, in the organization's folder of `credentials.file_references`, instead of the secret itself
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["secret_file", "secret_env", "vault"])]
+    mounted_file: Option<String>,
     #[command(flatten)]
     secret: SecretSource,
 }
 
 /// Source of a secret.
-#[derive(Args)]
+#[derive(Args, Clone, Default)]
 #[group(multiple = false)]
 pub struct SecretSource {
     /// A file that contains only the secret; `-` for standard input
@@ -146,7 +150,8 @@ impl SecretSource {
         Ok(Some(text.trim_end_matches(['\r', '\n']).to_owned()))
     }
 
-    fn is_named(&self) -> bool {
+    /// Whether a source is given.
+    pub fn is_named(&self) -> bool {
         self.secret_file.is_some() || self.secret_env.is_some()
     }
 
@@ -161,7 +166,8 @@ impl SecretSource {
         self.require()
     }
 
-    fn require(&self) -> Result<String> {
+    /// Reads the secret, and fails if no source is given.
+    pub fn require(&self) -> Result<String> {
         self.read()?.ok_or_else(|| {
             let hint = "name it with `--secret-file` or `--secret-env`; `--secret-file -` is standard input";
             Failure::wrong_usage("there is no secret", hint)
@@ -189,6 +195,7 @@ pub(crate) async fn run(command: CredentialCommand, client: &Client, printer: &m
             Ok(printer.result(&json!({"rotated": name}), &format!("credential `{name}` has a new secret"))?)
         }
         CredentialCommand::Remove(CredentialName { name }) => {
+            ask::before_removal(printer, &format!("credential `{name}`"))?;
             client.delete(&path(&name)?).send::<IgnoredAny>().await?;
             Ok(printer.result(&json!({"removed": name}), &format!("credential `{name}` is removed"))?)
         }
@@ -207,9 +214,10 @@ pub(crate) async fn run(command: CredentialCommand, client: &Client, printer: &m
     }
 }
 
-const HEADINGS: [&str; 7] = ["NAME", "PROVIDER", "KIND", "USER", "STATE", "VERSION", "LAST USED"];
+const HEADINGS: [&str; 9] =
+    ["NAME", "PROVIDER", "KIND", "USER", "STATE", "VERSION", "CHANGED", "LAST USED", "EXPIRES"];
 
-fn row(credential: &CredentialView) -> [String; 7] {
+fn row(credential: &CredentialView) -> [String; 9] {
     [
         credential.name.clone(),
         credential.provider.clone(),
@@ -217,7 +225,9 @@ fn row(credential: &CredentialView) -> [String; 7] {
         cell(credential.user.as_ref()),
         credential.state.to_string(),
         credential.version.to_string(),
+        time_text(credential.changed_ms),
         cell(credential.last_used_ms.map(time_text).as_ref()),
+        cell(credential.expires_ms.map(time_text).as_ref()),
     ]
 }
 
@@ -300,7 +310,8 @@ impl Put {
             None => self.body_from_options()?,
         };
         // Every kind that has a command-line option has a secret; the daemon validates a document.
-        let secret = if self.document.is_none() && self.vault.is_none() {
+        let is_elsewhere = self.vault.is_some() || self.mounted_file.is_some();
+        let secret = if self.document.is_none() && !is_elsewhere {
             Some(self.secret.require()?)
         } else {
             self.secret.read()?
@@ -310,6 +321,9 @@ impl Put {
         }
         if let Some(place) = &self.vault {
             body.insert("vault".to_owned(), place.as_str().into());
+        }
+        if let Some(path) = &self.mounted_file {
+            body.insert("file".to_owned(), path.as_str().into());
         }
         Ok(Value::Object(body).to_string())
     }

@@ -27,8 +27,8 @@ pub struct EnableOptions {
     /// The plugin
     pub namespace: String,
     /// Its settings: JSON text, `@FILE`, or `-` for standard input; replaces all of them
-    #[arg(long, value_name = "JSON|@FILE")]
-    pub config: Option<String>,
+    #[arg(long, alias = "config", value_name = "JSON|@FILE")]
+    pub settings: Option<String>,
     #[command(flatten)]
     pub consent: ConsentOptions,
 }
@@ -45,24 +45,24 @@ pub struct ConsentOptions {
 
 /// Enables a plugin: adds its tools to the policy, sets it up, accepts it, and tells what must still be connected.
 pub(crate) async fn enable(client: &Client, printer: &mut Printer<'_>, options: &EnableOptions) -> Result {
-    let EnableOptions { name, namespace, config, consent } = options;
+    let EnableOptions { name, namespace, settings, consent } = options;
     let path = enabled_path(name, namespace);
     let plugin: EnabledView = client.get(&path).send().await?.body;
-    let config = config.as_deref().map(settings_from).transpose()?;
+    let settings = settings.as_deref().map(settings_from).transpose()?;
     let accepts = plugin.facts.consent.keeps_out();
     if accepts {
         if !consent.accept {
             show(&plugin.facts, printer)?;
             let hint = format!(
-                "nothing is changed; accept it with `toolgate org enable {name} {namespace} --accept`"
+                "nothing is changed; accept it with `toolgate org enable {name} {namespace} --accept` (with `--yes` where nobody can be asked)"
             );
             return Err(Failure::new(format!("`{name}` has not accepted the plugin `{namespace}`"), hint));
         }
         confirm(&plugin.facts, printer, consent.yes)?;
     }
-    if accepts || config.is_some() {
+    if accepts || settings.is_some() {
         let digest = plugin.facts.digest.clone();
-        put(client, &path, config, accepts.then_some(PluginConsent { digest, accept: true })).await?;
+        put(client, &path, settings, accepts.then_some(PluginConsent { digest, accept: true })).await?;
     }
     if !plugin.enabled {
         let accepted = add_to_policy(client, name, format!("{namespace}/*")).await?;
@@ -147,11 +147,11 @@ fn confirm(facts: &PluginFacts, printer: &mut Printer<'_>, yes: bool) -> Result 
 async fn put(
     client: &Client,
     path: &str,
-    config: Option<Map<String, Value>>,
+    settings: Option<Map<String, Value>>,
     consent: Option<PluginConsent>,
 ) -> Result {
     let body = |current: Option<&EnabledView>| {
-        let config = config.or_else(|| Some(current?.config.clone())).unwrap_or_default();
+        let config = settings.or_else(|| Some(current?.config.clone())).unwrap_or_default();
         serde_json::to_string(&EnabledDocument { config, consent }).unwrap_or_default()
     };
     document::put::<_, IgnoredAny>(client, path, body).await?;
@@ -277,7 +277,7 @@ fn settings_from(word: &str) -> Result<Map<String, Value>> {
         Ok(Value::Object(settings)) => Ok(settings),
         _ => Err(Failure::wrong_usage(
             "the settings are not a JSON object",
-            "write them like `--config '{\"region\":\"eu\"}'`, or name a file with `--config @FILE`",
+            "write them like `--settings '{\"region\":\"eu\"}'`, or name a file with `--settings @FILE`",
         )),
     }
 }
@@ -381,7 +381,7 @@ mod tests {
 
     fn options(accept: bool) -> EnableOptions {
         let consent = ConsentOptions { accept, yes: accept };
-        EnableOptions { name: "acme".into(), namespace: "mail".into(), config: None, consent }
+        EnableOptions { name: "acme".into(), namespace: "mail".into(), settings: None, consent }
     }
 
     #[tokio::test]
@@ -439,8 +439,8 @@ mod tests {
             Canned::json(200, view("not_needed", true)),
             Canned::json(201, view("not_needed", true)),
         ];
-        let config = Some(r#"{"region":"us"}"#.to_owned());
-        let run = run_enable(EnableOptions { config, ..options(false) }, answers).await;
+        let settings = Some(r#"{"region":"us"}"#.to_owned());
+        let run = run_enable(EnableOptions { settings, ..options(false) }, answers).await;
         run.result.expect("done");
         assert_eq!(run.asked[2].header("if-none-match"), Some("*"));
         let sent: Value = serde_json::from_str(&run.asked[2].body).expect("json");

@@ -30,9 +30,16 @@ enum Kind {
     WrongUsage,
     /// The reader closed standard output, as `head` does; nothing is reported.
     OutputClosed,
+    /// It is in the log.
+    Logged,
 }
 
 impl Failure {
+    /// The same failure, which the log tells instead of the terminal.
+    pub fn logged(self) -> Self {
+        Self { kind: Kind::Logged, ..self }
+    }
+
     /// Creates a refusal or failure: exit status 1.
     pub fn new(message: impl Into<String>, hint: impl Into<String>) -> Self {
         Self { kind: Kind::Failed, message: message.into(), hint: hint.into() }
@@ -50,7 +57,7 @@ impl Failure {
 
     /// Writes the message and the hint, and returns the exit status.
     pub fn report(&self, out: &mut dyn Write) -> ExitCode {
-        if self.kind != Kind::OutputClosed {
+        if !matches!(self.kind, Kind::OutputClosed | Kind::Logged) {
             // If standard error is closed too, the exit status still reports the failure.
             let _ = self.write(out);
         }
@@ -60,7 +67,7 @@ impl Failure {
     fn status(&self) -> u8 {
         match self.kind {
             Kind::OutputClosed => 0,
-            Kind::Failed => 1,
+            Kind::Failed | Kind::Logged => 1,
             Kind::WrongUsage => 2,
         }
     }

@@ -10,7 +10,7 @@ use super::client::{Client, escape};
 use super::differences::differences;
 use super::document::{self, query};
 use super::failure::{Failure, Result};
-use super::print::{Printer, cell, time_text};
+use super::print::{Printer, time_text, token_text};
 
 /// A document with a history.
 pub struct DocumentName {
@@ -92,7 +92,10 @@ fn row(revision: &DocumentRevision) -> [String; 4] {
     [
         revision.revision.to_string(),
         time_text(revision.written_at),
-        cell(revision.author.as_ref()),
+        revision
+            .author
+            .as_ref()
+            .map_or_else(|| "-".to_owned(), |id| token_text(id, revision.author_label.as_deref())),
         if revision.deleted { "deleted" } else { "written" }.to_owned(),
     ]
 }
@@ -134,7 +137,9 @@ struct Written {
     warnings: Vec<DocumentWarning>,
 }
 
-async fn read(client: &Client, document: &DocumentName, revision: Option<u64>) -> Result<DocumentHistory> {
+/// Reads the history of a document, newest first, or one revision with its text.
+pub(crate) async fn read(
+    client: &Client, document: &DocumentName, revision: Option<u64>) -> Result<DocumentHistory> {
     let revision = revision.map(|revision| revision.to_string());
     let query = query(&[
         ("kind", Some(document.kind)),
@@ -217,8 +222,8 @@ mod tests {
         .await;
         run.result.expect("listed");
         assert_eq!(run.asked[0].line(), "GET /v1/history?kind=grant&name=http");
-        assert!(run.out.contains("9         1970-01-01T00:00:00.001Z  t_ben   written"), "{}", run.out);
-        assert!(run.out.contains("-       deleted"), "{}", run.out);
+        assert!(run.out.contains("9         1970-01-01T00:00:00.001Z  token t_ben   written"), "{}", run.out);
+        assert!(run.out.contains("-             deleted"), "{}", run.out);
     }
 
     #[tokio::test]

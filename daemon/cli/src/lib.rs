@@ -15,6 +15,7 @@
 mod testing;
 
 // Commands.
+mod export;
 mod apply;
 mod status;
 mod session;
@@ -28,7 +29,7 @@ mod organization;
 mod agent;
 mod enabled;
 mod catalogue;
-mod credential;
+pub mod credential;
 mod token;
 mod usage;
 pub mod tool;
@@ -36,6 +37,7 @@ pub mod plugin;
 mod audit;
 
 // Their parts.
+pub mod folder;
 mod arguments;
 mod history;
 mod differences;
@@ -53,12 +55,14 @@ mod print;
 mod client;
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 use clap::Subcommand;
 
 use failure::Result;
 use remote::{Connected, ConnectedGroup};
 
+pub use audit::show_verify_report;
 pub use client::{Client, ClientError, Server, TlsFiles};
 pub use failure::Failure;
 pub use print::{Printer, time_text};
@@ -96,6 +100,8 @@ pub enum RemoteCommand {
     Webhook(ConnectedGroup<webhook::WebhookCommand>),
     /// Bring documents of a folder into force: policies, agents, grants, tools and more
     Apply(Connected<apply::FolderOptions>),
+    /// Write the documents of a daemon into a folder that `apply` reads
+    Export(Connected<export::ExportOptions>),
     /// Open, show and end sessions, and enable or disable their tools
     #[command(after_help = session::EXAMPLES)]
     Session(ConnectedGroup<session::SessionCommand>),
@@ -117,6 +123,14 @@ pub enum RemoteCommand {
 }
 
 impl RemoteCommand {
+    /// The data folder whose audit log the command verifies without a daemon, and whether it prints JSON.
+    pub fn folder_to_verify(&self) -> Option<(PathBuf, bool)> {
+        match self {
+            Self::Audit(audit) => Some((audit.command.folder_to_verify()?.to_owned(), audit.remote.json)),
+            _ => None,
+        }
+    }
+
     /// Runs the command with the token of the environment, unless an option names another one.
     pub fn run(self, token: Option<OsString>) -> Result {
         match self {
@@ -131,6 +145,7 @@ impl RemoteCommand {
             Self::Approval(approval) => approval.run(token, approval::run),
             Self::Webhook(webhook) => webhook.run(token, webhook::run),
             Self::Apply(apply) => apply.run(token, apply::run),
+            Self::Export(export) => export.run(token, export::run),
             Self::Session(session) => session.run(token, session::run),
             Self::Events(events) => events.run(token, events::run),
             Self::Credential(credential) => credential.run(token, credential::run),

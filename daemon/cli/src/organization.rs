@@ -22,15 +22,15 @@ Examples:
   toolgate org put acme --connected stripe --connected resend
   toolgate org put acme --enabled 'mail/*' --accept
   toolgate org enable acme mail --accept
-  toolgate org enable acme weather --config @weather.json
+  toolgate org enable acme weather --settings @weather.json
   toolgate org withdraw acme mail
   toolgate org list
-  toolgate org get acme
+  toolgate org show acme
   toolgate org history acme
   toolgate org rollback acme
   toolgate org delete-data acme
-  toolgate org delete acme
-  toolgate org delete acme --yes";
+  toolgate org remove acme
+  toolgate org remove acme --yes";
 
 #[derive(Subcommand)]
 pub enum OrganizationCommand {
@@ -46,15 +46,17 @@ pub enum OrganizationCommand {
         namespace: String,
     },
     /// Show an organization
-    Get(OrganizationName),
+    #[command(alias = "get")]
+    Show(OrganizationName),
     /// List the kept revisions of an organization's document, or show one
     History(DocumentCommand<OrganizationName, HistoryOptions>),
     /// Return to an earlier revision of an organization's document, after its differences are shown
     Rollback(DocumentCommand<OrganizationName, RollbackOptions>),
     /// List the organizations
     List,
-    /// Delete an organization with its agents, sessions, tokens and data
-    Delete(Deletion),
+    /// Remove an organization with its agents, sessions, tokens and data
+    #[command(alias = "delete")]
+    Remove(Deletion),
     /// Delete an organization's data: sessions with their files, messages, approvals, and arguments in the audit log
     DeleteData(Deletion),
 }
@@ -98,13 +100,13 @@ pub(crate) async fn run(command: OrganizationCommand, client: &Client, printer: 
         OrganizationCommand::Withdraw { organization, namespace } => {
             withdraw(client, printer, &organization.name, &namespace).await
         }
-        OrganizationCommand::Get(OrganizationName { name }) => {
+        OrganizationCommand::Show(OrganizationName { name }) => {
             document::print(client, printer, &path(&name)).await
         }
         OrganizationCommand::History(history) => history.show(client, printer).await,
         OrganizationCommand::Rollback(rollback) => rollback.roll_back(client, printer).await,
         OrganizationCommand::List => list::all(client, printer, "/v1/orgs", HEADINGS, row).await,
-        OrganizationCommand::Delete(options) => delete(client, printer, &options).await,
+        OrganizationCommand::Remove(options) => delete(client, printer, &options).await,
         OrganizationCommand::DeleteData(options) => delete_data(client, printer, &options).await,
     }
 }
@@ -330,7 +332,7 @@ mod tests {
     async fn a_deletion_is_of_what_is_there_now() {
         let there = Canned::json(200, json!({})).with_etag("\"4\"");
         let run = run_command(
-            OrganizationCommand::Delete(Deletion { organization: acme(), yes: true }),
+            OrganizationCommand::Remove(Deletion { organization: acme(), yes: true }),
             false,
             vec![there, Canned::empty(204)],
         )

@@ -16,6 +16,7 @@ use serde_json::json;
 use toolgate_api::descriptor::LeftOut;
 use toolgate_api::plugin::{CapabilitiesView, PluginLoaded, PluginView};
 
+use super::ask;
 use super::client::{Client, escape};
 use super::document::query;
 use super::failure::{Failure, Result};
@@ -67,7 +68,7 @@ pub enum PluginCommand {
     /// List the loaded plugins
     List {
         /// Only the plugins that this organization loaded for itself
-        #[arg(long, alias = "org", value_name = "ORG")]
+        #[arg(long, visible_alias = "org", value_name = "ORG")]
         organization: Option<String>,
         #[command(flatten)]
         watch: WatchOptions,
@@ -120,7 +121,7 @@ pub struct PluginName {
 #[derive(Args, Clone, Debug)]
 pub struct Owner {
     /// The organization that has it for itself
-    #[arg(long, alias = "org", value_name = "ORG")]
+    #[arg(long, visible_alias = "org", value_name = "ORG")]
     organization: Option<String>,
 }
 
@@ -179,6 +180,7 @@ pub async fn run(command: PluginCommand, client: &Client, printer: &mut Printer<
             show(printer, &plugin, &plugin)
         }
         PluginCommand::Remove(name) => {
+            ask::before_removal(printer, &format!("plugin `{}` with all its versions", name.namespace))?;
             client.delete(&name.path()).send::<IgnoredAny>().await?;
             let line = format!("plugin `{}` is removed", name.namespace);
             Ok(printer.result(&json!({"removed": name.namespace}), &line)?)
@@ -201,14 +203,17 @@ pub(crate) fn show(printer: &mut Printer<'_>, plugin: &PluginView, response: &im
     let asks = if asks.is_empty() { asks } else { format!("; asks for {asks}") };
     let unused = match &plugin.capabilities.unused[..] {
         [] => String::new(),
-        names => format!("; its runtime imports {} without using them", names.join(" and ")),
+        names => format!("; its runtime imports {}, unused", names.join(" and ")),
     };
     let PluginView { namespace, version, state, .. } = plugin;
-    let mut line = format!("{namespace} {version} is {}: {}{asks}{unused}", word(state), tools.join(", "));
-    for LeftOut { name, why } in &plugin.left_out {
-        line += &format!("\n  left out: {name}: {why}");
+    let line = format!("{namespace} {version} is {}: {}{asks}{unused}", word(state), tools.join(", "));
+    printer.result(response, &line)?;
+    if !printer.is_json() {
+        for LeftOut { name, why } in &plugin.left_out {
+            printer.line(&format!("  left out: {name}: {why}"))?;
+        }
     }
-    Ok(printer.result(response, &line)?)
+    Ok(())
 }
 
 const HEADINGS: [&str; 5] = ["NAMESPACE", "VERSION", "STATE", "TOOLS", "PURPOSE"];

@@ -2,7 +2,7 @@
 //! that a new document would make.
 
 mod assertions;
-mod diff;
+pub(crate) mod diff;
 mod explain;
 
 use clap::{Args, Subcommand};

@@ -12,6 +12,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
+use toolgate_api::content::ContentBlock;
 use toolgate_api::text;
 
 const HEADING: Style = Style::new().bold();
@@ -37,12 +38,23 @@ pub struct Printer<'out> {
     json: bool,
     /// Columns of the terminal that shows the results; `None` for a pipe or file, which gets whole cells.
     columns: Option<usize>,
+    assumes_yes: bool,
 }
 
 impl<'out> Printer<'out> {
     /// Creates a printer: results go to `out`, as JSON if `json` is set; notes for people go to `notes`.
     pub fn new(out: &'out mut dyn Write, notes: &'out mut dyn Write, json: bool) -> Self {
-        Self { out, notes, json, columns: None }
+        Self { out, notes, json, columns: None, assumes_yes: false }
+    }
+
+    /// Sets whether questions are answered with yes.
+    pub fn assume_yes(self, assumes_yes: bool) -> Self {
+        Self { assumes_yes, ..self }
+    }
+
+    /// Whether questions are answered with yes.
+    pub(crate) fn assumes_yes(&self) -> bool {
+        self.assumes_yes
     }
 
     /// Trims tables to the terminal, if standard output is one.
@@ -81,7 +93,7 @@ impl<'out> Printer<'out> {
         print: impl AsyncFn(&mut Printer<'_>) -> T,
     ) -> T {
         let Self { json, columns, .. } = *self;
-        print(&mut Printer { out, notes, json, columns }).await
+        print(&mut Printer { out, notes, json, columns, assumes_yes: self.assumes_yes }).await
     }
 
     /// Prints results and notes of another printer; on a terminal, in the place of what it shows.
@@ -163,6 +175,38 @@ impl<'out> Printer<'out> {
     /// Prints a note to the notes stream.
     pub fn note(&mut self, text: &str) -> io::Result<()> {
         writeln!(self.notes, "{}", visible(text))
+    }
+
+    /// Prints text of another author behind a label. Its further lines are indented, so that none looks like a note of this program.
+    pub fn note_lines(&mut self, label: &str, text: &str) -> io::Result<()> {
+        let indent = " ".repeat(label.chars().count());
+        let mut label = label;
+        for line in text.trim_end().lines() {
+            self.note(&format!("{label}{line}"))?;
+            label = &indent;
+        }
+        Ok(())
+    }
+
+    /// Prints a content block as a note: text in full, of data its type and size.
+    pub fn block(&mut self, block: &ContentBlock) -> io::Result<()> {
+        // Four digits of base64 stand for three bytes.
+        let data_text = |kind: &str, data: &str, mime_type: &str| {
+            let padding = data.len() - data.trim_end_matches('=').len();
+            format!(
+                "{kind} {mime_type}, {} bytes; `--json` has its data",
+                data.len() / 4 * 3 - padding.min(2)
+            )
+        };
+        match block {
+            ContentBlock::Text { text } => self.note_lines("text  ", text),
+            ContentBlock::Image { data, mime_type } => self.note(&data_text("image", data, mime_type)),
+            ContentBlock::Audio { data, mime_type } => self.note(&data_text("audio", data, mime_type)),
+            ContentBlock::File { path, mime_type: None } => self.note(&format!("file  {path}")),
+            ContentBlock::File { path, mime_type: Some(mime_type) } => {
+                self.note(&format!("file  {path}, {mime_type}"))
+            }
+        }
     }
 
     /// Prints an error to the notes stream.
@@ -261,6 +305,15 @@ fn scalar_text(value: &Value) -> String {
 /// Returns the text of a table cell; `-` if absent.
 pub(crate) fn cell(text: Option<&impl AsRef<str>>) -> String {
     text.map_or("-", AsRef::as_ref).to_owned()
+}
+
+/// Names a token by its label, if it has one, and its id. People who sign in and webhooks have ids that tell who they are.
+pub(crate) fn token_text(id: &str, label: Option<&str>) -> String {
+    match label {
+        Some(label) => format!("{label} (token {id})"),
+        None if id.contains(':') => id.to_owned(),
+        None => format!("token {id}"),
+    }
 }
 
 /// Returns the name of a variant, as JSON has it.

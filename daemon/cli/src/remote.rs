@@ -60,6 +60,9 @@ pub struct Remote {
     /// Print JSON
     #[arg(long, global = true, help_heading = GLOBAL)]
     pub json: bool,
+    /// Answer questions with yes
+    #[arg(long, global = true, help_heading = GLOBAL)]
+    yes: bool,
 }
 
 /// A command, and the daemon that it connects to.
@@ -108,7 +111,7 @@ impl Remote {
         command: impl AsyncFnOnce(&Client, &mut Printer<'_>) -> Result,
     ) -> Result {
         let (mut out, mut notes) = (anstream::stdout().lock(), anstream::stderr().lock());
-        let mut printer = Printer::new(&mut out, &mut notes, self.json).fit_terminal();
+        let mut printer = Printer::new(&mut out, &mut notes, self.json).fit_terminal().assume_yes(self.yes);
         let client = self.connect(environment_token, &mut printer)?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         // In a box, so that tokio's code that runs a future is compiled once, and not for each command.
@@ -157,9 +160,12 @@ impl Remote {
         }
         let files = self.tls_files(context.as_ref());
         // The printer belongs to the command, which is waiting, so the message goes straight to standard error.
-        let client = Client::new(server, token.as_deref(), &files)?.on_wait(|server| {
-            let _ =
-                writeln!(anstream::stderr(), "no response yet from {server}; waiting (Ctrl-C stops that)");
+        let client = Client::new(server, token.as_deref(), &files)?.on_wait(|server, why| {
+            let why = why.map_or_else(|| ", which may compile a plugin".to_owned(), |why| format!(": {why}"));
+            let _ = writeln!(
+                anstream::stderr(),
+                "no response yet from {server}{why}; waiting (Ctrl-C stops that)"
+            );
         });
         Ok(client)
     }

@@ -166,7 +166,7 @@ impl Open {
 #[derive(Args)]
 pub struct ListOptions {
     /// Only sessions of this organization
-    #[arg(long, value_name = "ORG", conflicts_with = "agent")]
+    #[arg(long, visible_alias = "org", value_name = "ORG", conflicts_with = "agent")]
     organization: Option<String>,
     /// Only sessions of this agent
     #[arg(long, value_name = "ORG/AGENT")]

@@ -23,6 +23,8 @@ struct StatusReport {
     reasons: Vec<Reason>,
     /// Built-in plugins that are being compiled.
     compiling: Vec<String>,
+    #[serde(skip)]
+    compiling_text: Option<String>,
     /// Numbers for operators.
     #[serde(flatten)]
     numbers: Option<Numbers>,
@@ -53,12 +55,14 @@ pub(crate) async fn run(client: &Client, printer: &mut Printer<'_>) -> Result {
         version: health.version.into_owned(),
         reasons: Vec::new(),
         compiling: Vec::new(),
+        compiling_text: None,
         numbers: None,
     };
     match client.get("/readyz").send::<Readiness>().await {
         Ok(ready) => {
             report.status = ready.body.status.into_owned();
             report.compiling = ready.body.compiling;
+            report.compiling_text = ready.body.detail;
             report.numbers = numbers(client).await?;
         }
         Err(ClientError::Refused(problem)) => {
@@ -106,13 +110,13 @@ fn print(report: &StatusReport, printer: &mut Printer<'_>) -> Result {
     if printer.is_json() {
         return Ok(printer.json(report)?);
     }
-    let StatusReport { status, version, reasons, compiling, numbers } = report;
+    let StatusReport { status, version, reasons, compiling_text, numbers, .. } = report;
     let mib = |bytes: u64| format!("{} MiB", bytes >> 20);
     let number = |of: fn(&Numbers) -> Option<u64>| numbers.as_ref().and_then(of);
     printer.fields(&[
         ("status", Some(status.clone())),
         ("version", Some(version.clone())),
-        ("compiling", (!compiling.is_empty()).then(|| compiling.join(", "))),
+        ("compiling", compiling_text.as_ref().map(|text| text.trim_start_matches("compiling ").to_owned())),
         ("calls running", number(|numbers| numbers.queue_running).map(|calls| calls.to_string())),
         ("calls waiting", number(|numbers| numbers.queue_waiting).map(|calls| calls.to_string())),
         ("approvals waiting", number(|numbers| numbers.approvals_waiting).map(|number| number.to_string())),
@@ -153,11 +157,15 @@ mod tests {
 
     #[tokio::test]
     async fn a_daemon_that_takes_work_is_a_success() {
-        let ready = json!({"status": "ok", "version": "1.2.3", "compiling": ["text"]});
+        let detail = "compiling 3 of 3 built-in plugins: text";
+        let ready = json!({"status": "ok", "version": "1.2.3", "compiling": ["text"], "detail": detail});
         let run = status(vec![health(), Canned::json(200, ready), forbidden()], false).await;
         run.result.expect("it takes work");
         let words: Vec<&str> = run.out.split_whitespace().collect();
-        assert_eq!(words, ["status", "ok", "version", "1.2.3", "compiling", "text"]);
+        assert_eq!(
+            words,
+            ["status", "ok", "version", "1.2.3", "compiling", "3", "of", "3", "built-in", "plugins:", "text"]
+        );
     }
 
     #[tokio::test]

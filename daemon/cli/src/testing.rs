@@ -35,7 +35,7 @@ pub(crate) async fn run_with(
     let client = Client::new(daemon.server(), None, &crate::TlsFiles::default()).expect("a client");
     let (mut out, mut notes) =
         (anstream::StripStream::new(Vec::new()), anstream::StripStream::new(Vec::new()));
-    let result = command(&client, &mut Printer::new(&mut out, &mut notes, json)).await;
+    let result = command(&client, &mut Printer::new(&mut out, &mut notes, json).assume_yes(true)).await;
     let text = |stream: anstream::StripStream<Vec<u8>>| String::from_utf8(stream.into_inner()).expect("text");
     Run { result, out: text(out), notes: text(notes), asked: daemon.requests() }
 }

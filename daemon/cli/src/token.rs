@@ -1,5 +1,9 @@
 //! `toolgate token`: manages tokens. A token is printed once, when it is created.
 
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Subcommand;
@@ -8,20 +12,22 @@ use serde::de::IgnoredAny;
 use serde_json::json;
 use toolgate_api::token::{Role, TokenRequest, TokenView};
 
+use super::ask;
 use super::audit::now_ms;
 use super::client::{Client, escape};
 use super::document;
-use super::failure::Result;
+use super::failure::{Failure, Result};
 use super::list;
 use super::print::{Printer, cell, time_from, time_text};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
-  toolgate token create --role orchestrator --organization acme --label 'chat server' > acme.token
+  toolgate token create --role orchestrator --organization acme --label 'chat server' --out acme.token
   toolgate token create --role orchestrator --organization acme --agent bot
   toolgate token create --role agent --agent acme/bot
   toolgate token create --role approver --organization acme --expires 90d --address 10.1.0.0/16
   toolgate token list
+  toolgate token rotate 0123456789abcdef --out new.token    a new one with its rights, and the old one is revoked
   toolgate token revoke 0123456789abcdef";
 
 #[derive(Subcommand)]
@@ -34,6 +40,7 @@ pub enum TokenCommand {
         /// The organization
         #[arg(
             long,
+            visible_alias = "org",
             value_name = "ORG",
             required_if_eq_any = [("role", Role::Owner.as_str()), ("role", Role::Orchestrator.as_str()), ("role", Role::Approver.as_str())]
         )]
@@ -50,9 +57,29 @@ pub enum TokenCommand {
         /// A network that the token may be used from, such as `10.1.0.0/16` [default: every one]
         #[arg(long, value_name = "NETWORK")]
         address: Vec<String>,
+        /// The user that the calls of a token of role `agent` are made for [default: none]
+        #[arg(long, value_name = "ID")]
+        user: Option<String>,
+        /// A new file for the token, which only this user can read [default: standard output]
+        #[arg(long, value_name = "FILE")]
+        out: Option<PathBuf>,
     },
     /// List the tokens that are not revoked
     List,
+    /// Create a token with the rights of another one, print it, and revoke the other one
+    Rotate {
+        /// The token's id, as in `list`
+        id: String,
+        /// How long the new token lasts, or until when [default: as long as the old one did]
+        #[arg(long, value_name = "TIME", value_parser = parse_expiry)]
+        expires: Option<u64>,
+        /// A new file for the token, which only this user can read [default: standard output]
+        #[arg(long, value_name = "FILE")]
+        out: Option<PathBuf>,
+        /// Leave the old token as it is, to revoke it once the new one is in use everywhere
+        #[arg(long)]
+        keep: bool,
+    },
     /// Revoke a token permanently; the last operator token cannot be revoked
     Revoke {
         /// The token's id, as in `list`
@@ -62,19 +89,62 @@ pub enum TokenCommand {
 
 pub(crate) async fn run(command: TokenCommand, client: &Client, printer: &mut Printer<'_>) -> Result {
     match command {
-        TokenCommand::Create { role, organization, agent, label, expires, address } => {
+        TokenCommand::Create { role, organization, agent, label, expires, address, user, out } => {
             let (organization, agent) = split_agents(organization, agent);
             let agents = (!agent.is_empty()).then_some(agent);
             let addresses = (!address.is_empty()).then_some(address);
-            let request = TokenRequest { role, organization, agents, label, expires_at: expires, addresses };
-            create(client, printer, &request).await
+            let request =
+                TokenRequest { role, organization, agents, label, expires_at: expires, addresses, user };
+            create(client, printer, &request, out.as_deref()).await
         }
         TokenCommand::List => list::all(client, printer, "/v1/tokens", HEADINGS, row).await,
+        TokenCommand::Rotate { id, expires, out, keep } => {
+            rotate(client, printer, &id, expires, out.as_deref()).await?;
+            if !keep {
+                revoke(client, &id).await?;
+                printer.note(&format!("token `{id}` is revoked"))?;
+            }
+            Ok(())
+        }
         TokenCommand::Revoke { id } => {
-            client.delete(&format!("/v1/tokens/{}", escape(&id))).send::<IgnoredAny>().await?;
+            ask::before_removal(printer, &format!("token `{id}` for ever"))?;
+            revoke(client, &id).await?;
             Ok(printer.result(&json!({"revoked": id}), &format!("token `{id}` is revoked"))?)
         }
     }
+}
+
+async fn revoke(client: &Client, id: &str) -> Result {
+    client.delete(&format!("/v1/tokens/{}", escape(id))).send::<IgnoredAny>().await?;
+    Ok(())
+}
+
+/// Creates a token with the rights of another one, and its length of life.
+async fn rotate(
+    client: &Client,
+    printer: &mut Printer<'_>,
+    id: &str,
+    expires: Option<u64>,
+    out: Option<&Path>,
+) -> Result {
+    let tokens: Vec<TokenView> = client.list_all("/v1/tokens").await?;
+    let Some(old) = tokens.into_iter().find(|token| token.id == id) else {
+        return Err(Failure::new(
+            format!("there is no token `{id}`"),
+            "`toolgate token list` shows their ids",
+        ));
+    };
+    let life_ms = old.expires_at.map(|expires_at| expires_at.saturating_sub(old.created_ms));
+    let request = TokenRequest {
+        role: old.role.as_str().to_owned(),
+        organization: old.organization,
+        agents: old.agents,
+        label: old.label,
+        expires_at: expires.or_else(|| life_ms.map(|life_ms| now_ms().saturating_add(life_ms))),
+        addresses: old.addresses,
+        user: old.user,
+    };
+    create(client, printer, &request, out).await
 }
 
 /// Takes the organization from agents that are named `ORG/AGENT`. Agents of other organizations are left as they are, and
@@ -90,15 +160,72 @@ fn split_agents(organization: Option<String>, agents: Vec<String>) -> (Option<St
     (organization, agents)
 }
 
-/// Prints only the token on standard output, so it can be redirected to a file.
-async fn create(client: &Client, printer: &mut Printer<'_>, request: &TokenRequest) -> Result {
-    let created: TokenView = client.post("/v1/tokens").json(request).send().await?.body;
-    printer.result(&created, created.token.as_deref().unwrap_or_default())?;
+/// Writes the token into a new file, or prints it alone on standard output.
+async fn create(
+    client: &Client,
+    printer: &mut Printer<'_>,
+    request: &TokenRequest,
+    out: Option<&Path>,
+) -> Result {
+    // Made first, so that no token is lost for want of a place.
+    let file = out.map(NewFile::create).transpose()?;
+    let mut created: TokenView = client.post("/v1/tokens").json(request).send().await?.body;
+    match file {
+        Some(file) => {
+            file.write(created.token.take().unwrap_or_default().as_str())?;
+            let place = out.unwrap_or(Path::new("")).display();
+            printer.result(
+                &created,
+                &format!("token `{}` is in `{place}`, which only this user can read", created.id),
+            )?;
+        }
+        None => printer.result(&created, created.token.as_deref().unwrap_or_default())?,
+    }
     if printer.is_json() {
         return Ok(());
     }
     document::warn(printer, created.warnings.as_deref().unwrap_or_default())?;
-    Ok(printer.note(&format!("created token `{}`; the secret above is shown only once", created.id))?)
+    match out {
+        Some(_) => Ok(()),
+        None => {
+            Ok(printer
+                .note(&format!("created token `{}`; the secret above is shown only once", created.id))?)
+        }
+    }
+}
+
+/// A file that only this user can read; removed where nothing is written into it.
+struct NewFile<'a> {
+    path: &'a Path,
+    file: Option<File>,
+}
+
+impl<'a> NewFile<'a> {
+    fn create(path: &'a Path) -> Result<Self> {
+        let opened = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+        let file = opened.map_err(|error| {
+            Failure::new(
+                format!("`{}` cannot be made: {error}", path.display()),
+                "name a new file in a folder that you can write",
+            )
+        })?;
+        Ok(Self { path, file: Some(file) })
+    }
+
+    fn write(mut self, secret: &str) -> Result {
+        if let Some(mut file) = self.file.take() {
+            writeln!(file, "{secret}")?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for NewFile<'_> {
+    fn drop(&mut self) {
+        if self.file.is_some() {
+            let _ = fs::remove_file(self.path);
+        }
+    }
 }
 
 /// Parses the end of a token, after a duration or at a time, as milliseconds since 1970.
@@ -165,6 +292,8 @@ mod tests {
             label: "ci".into(),
             expires: None,
             address: Vec::new(),
+            user: None,
+            out: None,
         }
     }
 
@@ -192,6 +321,32 @@ mod tests {
 
     fn token_response() -> Canned {
         Canned::json(201, token(json!({"token": "tg_ab_secret", "warnings": []})))
+    }
+
+    /// operators.md 5: a redirected token is readable for all by the usual umask.
+    #[tokio::test]
+    async fn a_new_token_is_written_into_a_new_file_of_its_user() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("acme.token");
+        let command = || match create(vec![]) {
+            TokenCommand::Create { role, organization, agent, label, expires, address, user, .. } => {
+                let out = Some(file.clone());
+                TokenCommand::Create { role, organization, agent, label, expires, address, user, out }
+            }
+            other => other,
+        };
+        let run = run_command(command(), false, vec![token_response()]).await;
+        run.result.expect("created");
+        assert!(!run.out.contains("tg_ab_secret") && run.out.contains("acme.token"), "{}", run.out);
+        assert_eq!(fs::read_to_string(&file).expect("a token"), "tg_ab_secret\n");
+        let mode = std::os::unix::fs::MetadataExt::mode(&file.metadata().expect("a file"));
+        assert_eq!(mode & 0o777, 0o600);
+        let run = run_command(command(), false, vec![]).await;
+        run.result.expect_err("the file is there");
+        assert!(run.asked.is_empty(), "no token is made");
+        fs::remove_file(&file).expect("removed");
+        run_command(command(), false, vec![Canned::json(403, json!({}))]).await.result.expect_err("refused");
+        assert!(!file.exists());
     }
 
     #[tokio::test]
@@ -245,6 +400,30 @@ mod tests {
             "{}",
             run.out
         );
+    }
+
+    /// K1: the rights stay, and the old one ends once the new one was told.
+    #[tokio::test]
+    async fn k1_a_rotated_token_has_its_rights_and_the_old_one_is_revoked() {
+        let rotate = |id: &str, keep| TokenCommand::Rotate { id: id.into(), expires: None, out: None, keep };
+        let listed = || {
+            let old = token(json!({"addresses": ["10.0.0.0/8"], "expires_at": 5_000}));
+            Canned::json(200, json!({"items": [old], "next_cursor": null}))
+        };
+        let run =
+            run_command(rotate("ab", false), false, vec![listed(), token_response(), Canned::empty(204)])
+                .await;
+        run.result.expect("rotated");
+        assert_eq!(run.out, "tg_ab_secret\n");
+        let asked: Value = serde_json::from_str(&run.asked[1].body).expect("json");
+        let rights = json!(["owner", "acme", ["10.0.0.0/8"], "ci"]);
+        assert_eq!(json!([asked["role"], asked["organization"], asked["addresses"], asked["label"]]), rights);
+        assert!(asked["expires_at"].as_u64().is_some_and(|at_ms| at_ms >= now_ms()), "{asked}");
+        assert_eq!(run.asked[2].line(), "DELETE /v1/tokens/ab");
+        let kept = run_command(rotate("ab", true), false, vec![listed(), token_response()]).await;
+        assert_eq!((kept.result.is_ok(), kept.asked.len()), (true, 2));
+        let unknown = run_command(rotate("no", false), false, vec![listed()]).await;
+        assert_eq!((unknown.result.is_err(), unknown.asked.len()), (true, 1));
     }
 
     #[tokio::test]

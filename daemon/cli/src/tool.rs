@@ -13,6 +13,7 @@ use toolgate_api::name::derive_namespace;
 use toolgate_api::plugin::CapabilitiesView;
 use toolgate_api::test_call::{ExcerptView, ExchangeView, FieldView, TestCallRequest, TestCallView};
 
+use super::ask;
 use super::arguments::OrganizationArgument;
 use super::client::{Client, escape};
 use super::differences::leaves_at;
@@ -112,6 +113,7 @@ pub async fn run(command: ToolCommand, client: &Client, printer: &mut Printer<'_
             put(client, printer, &path, definition).await
         }
         ToolCommand::Remove(ToolName { name }) => {
+            ask::before_removal(printer, &format!("tool `{name}`"))?;
             document::delete(client, &path(&name)?).await?;
             Ok(printer.result(&json!({"removed": name}), &format!("tool `{name}` is removed"))?)
         }

@@ -19,7 +19,7 @@ Examples:
 #[derive(Args)]
 pub struct Report {
     /// Only this organization
-    #[arg(long, value_name = "ORG")]
+    #[arg(long, visible_alias = "org", value_name = "ORG")]
     organization: Option<String>,
     /// Only this agent
     #[arg(long)]

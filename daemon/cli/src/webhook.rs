@@ -6,6 +6,7 @@ use serde::de::IgnoredAny;
 use serde_json::json;
 use toolgate_api::webhook::{DeliveryView, WebhookTested, WebhookView};
 
+use super::ask;
 use super::arguments::OrganizationArgument;
 use super::client::{Client, escape};
 use super::document::text_from;
@@ -62,6 +63,7 @@ pub(crate) async fn run(command: WebhookCommand, client: &Client, printer: &mut 
         }
         WebhookCommand::Show(webhook) => show(printer, &client.get(&webhook.path()?).send().await?.body),
         WebhookCommand::Remove(webhook) => {
+            ask::before_removal(printer, &format!("webhook `{}` with its secret", webhook.name))?;
             client.delete(&webhook.path()?).send::<IgnoredAny>().await?;
             let line = format!("webhook `{}` is deleted", webhook.name);
             Ok(printer.result(&json!({"removed": webhook.name}), &line)?)
@@ -82,12 +84,15 @@ async fn put(
         request["secret"] = json!(text_from(file)?.trim_end());
     }
     let stored: WebhookView = client.put(&webhook.path()?).json(&request).send().await?.body;
-    let secret = stored
-        .secret
-        .as_ref()
-        .map(|secret| format!("; its secret, shown once: {secret}"))
-        .unwrap_or_default();
-    Ok(printer.result(&stored, &format!("webhook `{}` is set{secret}", webhook.name))?)
+    let set = format!("webhook `{}` is set", webhook.name);
+    let Some(secret) = stored.secret.as_deref() else { return Ok(printer.result(&stored, &set)?) };
+    // Alone on standard output, so that it can be redirected to a file.
+    printer.result(&stored, secret)?;
+    match printer.is_json() {
+        true => Ok(()),
+        false => Ok(printer
+            .note(&format!("{set}; the key of its signatures is the whole secret above, shown only once"))?),
+    }
 }
 
 async fn test(client: &Client, printer: &mut Printer<'_>, webhook: &WebhookName) -> Result {
@@ -182,7 +187,8 @@ mod tests {
             run.result.expect("put");
             assert_eq!(run.asked[0].line(), "PUT /v1/orgs/acme/webhooks/chat");
             assert_eq!(run.asked[0].body.contains("\"secret\":\"0123456789abcdef\""), sent);
-            assert_eq!(run.out.contains("whsec_x"), answer.is_some(), "{}", run.out);
+            let expected = if answer.is_some() { "whsec_x\n" } else { "webhook `acme/chat` is set\n" };
+            assert_eq!(run.out, expected);
         }
     }
 

@@ -45,6 +45,9 @@ pub(super) struct BackupOptions {
     /// Include the keys of the data folder, which open every secret in it
     #[arg(long, requires = "data")]
     with_keys: bool,
+    /// Include the compiled code of plugins, so that a restore on a machine with such a processor compiles nothing
+    #[arg(long, requires = "with_keys")]
+    with_cache: bool,
 }
 
 #[derive(Args)]
@@ -65,7 +68,7 @@ pub(super) struct RestoreOptions {
 
 /// Takes a backup.
 pub(super) fn run(options: BackupOptions, environment_token: Option<OsString>) -> Result<(), Failure> {
-    let BackupOptions { remote, file, data, store, with_keys } = options;
+    let BackupOptions { remote, file, data, store, with_keys, with_cache } = options;
     let Some(data) = data else {
         return remote.run(environment_token, async |client, printer| {
             let target = TargetFile::open(&file)?;
@@ -74,7 +77,7 @@ pub(super) fn run(options: BackupOptions, environment_token: Option<OsString>) -
         });
     };
     super::here(remote.json, async |printer| {
-        let source = BackupSource { store: store_path(&data, store)?, data, with_keys };
+        let source = BackupSource { store: store_path(&data, store)?, data, with_keys, with_cache };
         for folder in [Some(&*source.data), source.store.parent()].into_iter().flatten() {
             check_owner(folder, BACKUP_AS_OWNER)?;
         }

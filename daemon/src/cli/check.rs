@@ -5,13 +5,16 @@ use std::path::PathBuf;
 use clap::Args;
 use toolgate_cli::plugin::read_component;
 use toolgate_cli::{Failure, Printer};
-use toolgate_core::harness::check::{Finding, Report, Severity, check};
-use toolgate_core::harness::{CompileTools, UserCache, check_workspace};
+use toolgate_core::harness::check::{Finding, Inspected, Report, Severity, inspect};
+use toolgate_core::harness::{CompileTools, UserCache};
+
+use super::inputs::InputOptions;
 
 const EXAMPLES: &str = "\
 Examples:
   toolgate check target/wasm32-wasip2/release/weather.wasm
   toolgate check plugin.wasm --workspace testdata       examples start with these files
+  toolgate check plugin.wasm --settings @settings.json --allow-network http://127.0.0.1:8080
   toolgate check plugin.wasm --json";
 
 #[derive(Args)]
@@ -20,26 +23,31 @@ pub(super) struct CheckOptions {
     /// The WebAssembly component
     #[arg(value_name = "FILE.wasm")]
     file: PathBuf,
-    /// A folder that is copied for each example as its workspace, if the plugin requests files
-    #[arg(long, value_name = "DIR")]
-    workspace: Option<PathBuf>,
+    #[command(flatten)]
+    inputs: InputOptions,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
 }
 
 impl CheckOptions {
-    /// Options that check a file without a workspace.
-    pub(super) fn of(file: PathBuf) -> Self {
-        Self { file, workspace: None, json: false }
+    /// Options that check a file with these inputs of its examples.
+    pub(super) fn of(file: PathBuf, inputs: InputOptions) -> Self {
+        Self { file, inputs, json: false }
     }
 }
 
 pub(super) async fn run(options: CheckOptions, printer: &mut Printer<'_>) -> Result<(), Failure> {
     let file = read_component(&options.file)?;
-    options.workspace.as_deref().map_or(Ok(()), check_workspace)?;
+    options.inputs.check()?;
     let tools = CompileTools { worker: std::env::current_exe()?, cache: UserCache::from_environment() };
-    let report = check(&file, tools, options.workspace.as_deref()).await?;
+    let report = match inspect(&file, tools).await? {
+        Inspected::Refused(report) => report,
+        Inspected::Readable(inspection) => {
+            let (granted, inputs) = options.inputs.read(&inspection.descriptor)?;
+            inspection.run_examples(granted, &inputs).await?
+        }
+    };
     if printer.is_json() {
         printer.json(&report)?;
     } else {
@@ -73,7 +81,7 @@ fn summary(report: &Report, printer: &mut Printer<'_>) -> Result<(), Failure> {
     let (errors, warnings) = (count_text(errors, "error"), count_text(warnings, "warning"));
     if !report.unused.is_empty() {
         let names = report.unused.join(" and ");
-        printer.note(&format!("its runtime imports {names} without using them: nothing is asked for"))?;
+        printer.note(&format!("its runtime imports {names}, unused: nothing is asked for"))?;
     }
     Ok(printer.line(&format!("{name}{tools}, {examples} run, {errors}, {warnings}"))?)
 }

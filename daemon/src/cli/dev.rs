@@ -13,6 +13,7 @@ use serde_json::Value;
 use toolgate_cli::{Failure, Remote};
 
 use super::check::{self, CheckOptions};
+use super::inputs::InputOptions;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -23,12 +24,18 @@ Examples:
 /// Profile of `toolgate new` for fast builds.
 const FAST_PROFILE: &str = "fast";
 
+/// Environment variable that names the component of a build.
+const FILE_VARIABLE: &str = "TOOLGATE_FILE";
+/// Tests show a mistake in a plugin's own code without the backtrace of the compiler.
+const PYTHON_BUILD: &str = r#". .venv/bin/activate && python3 -m unittest -q &&
+    componentize-py -d toolgate/wit -w python componentize toolgate.component -o "$TOOLGATE_FILE""#;
+
 /// Time between two looks at the files.
 const INTERVAL: Duration = Duration::from_millis(500);
 
 /// Folders that a build writes, and files that it changes.
-const BUILT: [&str; 6] =
-    ["target", "node_modules", "__pycache__", "toolgate-data", "Cargo.lock", "package-lock.json"];
+const BUILT: [&str; 7] =
+    ["target", "build", "node_modules", "__pycache__", "toolgate-data", "Cargo.lock", "package-lock.json"];
 
 /// Most files that are looked at for changes.
 const FILES: usize = 10_000;
@@ -47,12 +54,15 @@ pub(super) struct DevOptions {
     /// Load the component into the daemon, confirm its hints and approve its differences
     #[arg(long)]
     load: bool,
-    /// The shell command that builds the component [default: `cargo build` with the profile `fast`, if there is one]
+    /// The shell command that builds the component [default: `cargo build` with the profile `fast` if there is one, `npm run build`, or
+    /// the tests and `componentize-py` in `.venv`]
     #[arg(long, value_name = "COMMAND", requires = "file")]
     build: Option<String>,
     /// The component that `--build` writes
     #[arg(long, value_name = "FILE.wasm", requires = "build")]
     file: Option<PathBuf>,
+    #[command(flatten)]
+    inputs: InputOptions,
 }
 
 pub(super) fn run(options: &DevOptions, environment_token: Option<OsString>) -> Result<(), Failure> {
@@ -105,9 +115,12 @@ fn build_and_load(options: &DevOptions, environment_token: Option<OsString>) -> 
             run_build(Command::new("sh").args(["-c", command.as_str()]), &options.folder, Stdio::inherit())?;
             options.folder.join(file)
         }
-        _ => build_with_cargo(&options.folder)?,
+        _ => match Script::of(&options.folder) {
+            Some(script) => script.build(&options.folder)?,
+            None => build_with_cargo(&options.folder)?,
+        },
     };
-    let check = CheckOptions::of(component.clone());
+    let check = CheckOptions::of(component.clone(), options.inputs.clone());
     super::here(false, async |printer| check::run(check, printer).await)?;
     if !options.load {
         return Ok(());
@@ -117,12 +130,43 @@ fn build_and_load(options: &DevOptions, environment_token: Option<OsString>) -> 
     })
 }
 
+/// The build of a plugin in a scripting language, as its README shows it.
+struct Script {
+    command: &'static str,
+    file: String,
+}
+
+impl Script {
+    /// The build of a folder that `toolgate new` made; none for Rust.
+    fn of(folder: &Path) -> Option<Self> {
+        let has = |name: &str| folder.join(name).is_file();
+        if has("Cargo.toml") {
+            return None;
+        }
+        if has("package.json") {
+            let package = fs::read_to_string(folder.join("package.json")).ok()?;
+            let name = serde_json::from_str::<Value>(&package).ok()?["name"].as_str()?.to_owned();
+            return Some(Self { command: "npm run --silent build", file: format!("{name}.wasm") });
+        }
+        let name = folder.canonicalize().ok()?.file_name()?.to_string_lossy().into_owned();
+        let command = PYTHON_BUILD;
+        has("toolgate/component.py").then(|| Self { command, file: format!("{name}.wasm") })
+    }
+
+    fn build(&self, folder: &Path) -> Result<PathBuf, Failure> {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", self.command]).env(FILE_VARIABLE, &self.file);
+        run_build(&mut shell, folder, Stdio::inherit())?;
+        Ok(folder.join(&self.file))
+    }
+}
+
 /// Builds with cargo, and returns the component that it names.
 fn build_with_cargo(folder: &Path) -> Result<PathBuf, Failure> {
     let manifest = fs::read_to_string(folder.join("Cargo.toml")).map_err(|error| {
         Failure::new(
             format!("`{}` has no readable `Cargo.toml`: {error}", folder.display()),
-            "name the folder of a plugin in Rust, or give `--build` and `--file` for another language",
+            "name the folder of a plugin as `toolgate new` makes it, or give `--build` and `--file`",
         )
     })?;
     let profile = format!("[profile.{FAST_PROFILE}]");
@@ -227,6 +271,22 @@ not json
         assert_eq!(rounds.seen([2, 2]), 2);
         assert_eq!(rounds.seen([2, 3]), 2);
         assert_eq!(rounds.seen([3, 4]), 4, "the build writes into the folder each time");
+    }
+
+    #[test]
+    fn the_build_of_a_scripting_language_is_known_by_its_files() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = || Script::of(folder.path()).map(|script| (script.command, script.file));
+        let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).expect("written");
+        assert_eq!(file(), None);
+        fs::create_dir(folder.path().join("toolgate")).expect("a folder");
+        write("toolgate/component.py", "");
+        let name = folder.path().file_name().expect("a name").to_string_lossy().into_owned();
+        assert_eq!(file(), Some((PYTHON_BUILD, format!("{name}.wasm"))));
+        write("package.json", r#"{"name": "shop"}"#);
+        assert_eq!(file(), Some(("npm run --silent build", "shop.wasm".to_owned())));
+        write("Cargo.toml", "");
+        assert_eq!(file(), None);
     }
 
     #[test]

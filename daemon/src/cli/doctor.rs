@@ -196,7 +196,12 @@ fn check_open_files(config: &Config) -> Finding {
             open_files_message(allowed, most),
             "raise the limit of the service, or lower `http.connections` or `sandbox.instances`",
         ),
-        false => Finding::ok(NAME, format!("the limit is {allowed}, and {usual} are usual")),
+        false => Finding::ok(
+            NAME,
+            format!(
+                "the limit is {allowed}; {usual} are usual, and {most} if each call opens all that it may"
+            ),
+        ),
     }
 }
 

@@ -21,6 +21,12 @@ pub(super) fn of_start(error: anyhow::Error) -> Failure {
     }
 }
 
+/// Tells the log, whose lines a collector reads, in the place of the terminal.
+pub(super) fn log(failure: Failure) -> Failure {
+    tracing::error!(target: "toolgate::serve", hint = failure.hint(), "{failure}");
+    failure.logged()
+}
+
 /// Joins the chain of causes. A cause whose text the message already contains is skipped.
 fn message_of(error: &anyhow::Error) -> String {
     error.chain().map(ToString::to_string).fold(String::new(), |told, cause| match told.as_str() {

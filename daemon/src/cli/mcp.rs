@@ -44,7 +44,7 @@ pub(super) fn run(command: McpCommand, environment_token: Option<OsString>) -> R
     let prepared = PreparedDaemon::new(config, wall::PROGRAM.into()).map_err(failure::of_start)?;
     let runtime = runtime().map_err(failure::of_start)?;
     runtime.block_on(async {
-        let running = prepared.start(|_, _| {}).await.map_err(failure::of_start)?;
+        let running = prepared.start(|_| {}).await.map_err(failure::of_start)?;
         let done = bridge_to(&running, &mut bridge).await;
         running.stop().await;
         done

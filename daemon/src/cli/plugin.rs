@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 use serde_json::json;
 use toolgate_cli::document::text_from;
 use toolgate_cli::{Failure, Printer, Remote, tool};
-use toolgate_openapi::{ImportError, ImportOptions, Imported, Selector};
+use toolgate_openapi::{COMMAND_DOCUMENT_BYTES, ImportError, ImportOptions, Imported, Selector};
 
 use super::sign::{self, Keygen, Sign, Verify};
 
@@ -123,6 +123,7 @@ fn import(options: &OpenApi, namespace: &str, printer: &mut Printer<'_>) -> Resu
     let text = text_from(&options.file)?;
     let wanted = ImportOptions {
         base_url: options.base_url.as_deref(),
+        max_bytes: COMMAND_DOCUMENT_BYTES,
         select: &options.select,
         deprecated: options.deprecated,
         scheme: options.scheme.as_deref(),

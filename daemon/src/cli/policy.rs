@@ -26,6 +26,9 @@ enum PolicyCommand {
     Test {
         /// The folder; `--help` shows its files
         folder: PathBuf,
+        /// Fail on warnings too, as about an assertion that covers nothing
+        #[arg(long)]
+        strict: bool,
     },
 }
 
@@ -35,8 +38,8 @@ pub(super) fn run(options: PolicyOptions, environment_token: Option<OsString>) -
         PolicyCommand::Remote(command) => remote.run(environment_token, async |client, printer| {
             toolgate_cli::policy::run(command, client, printer).await
         }),
-        PolicyCommand::Test { folder } => {
-            super::here(remote.json, async |printer| policy_test::run(&folder, printer).await)
+        PolicyCommand::Test { folder, strict } => {
+            super::here(remote.json, async |printer| policy_test::run(&folder, strict, printer).await)
         }
     }
 }

@@ -1,23 +1,21 @@
 //! `toolgate run`: makes one call of a plugin file, without a daemon.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use clap::Args;
 use serde_json::{Value, json};
 use toolgate_admission::Descriptor;
 use toolgate_api::error::{CallError, ErrorType};
-use toolgate_api::json::PlainValue;
 use toolgate_api::limits::{LimitName, Limits, LimitsPatch};
 use toolgate_cli::document::arguments_from;
 use toolgate_cli::plugin::read_component;
 use toolgate_cli::{Failure, Printer};
 use toolgate_core::harness::check::unused_workspace;
 use toolgate_core::harness::{
-    CallEnvironment, CompileTools, HarnessResult, PluginHarness, UserCache, check_workspace, temporary_folder,
+    CallEnvironment, CompileTools, HarnessResult, PluginHarness, UserCache, temporary_folder,
 };
 
-use super::run_grant::RunGrant;
+use super::inputs::InputOptions;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -25,7 +23,8 @@ Examples:
   toolgate run plugin.wasm summarize @arguments.json --workspace ./files
   toolgate run plugin.wasm search '{}' --limit fuel=1000000 --limit deadline_ms=200
   toolgate run weather.wasm current '{\"city\": \"Paris\"}' --settings @settings.json
-  toolgate run ticket.wasm read '{\"id\": 7}' --allow-network http://127.0.0.1:8080";
+  toolgate run ticket.wasm read '{\"id\": 7}' --allow-network http://127.0.0.1:8080
+  toolgate run ticket.wasm read '{\"id\": 7}' --credential ticket.json --secret-env TICKET_TOKEN";
 
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
@@ -38,14 +37,8 @@ pub(super) struct RunOptions {
     /// The arguments: JSON, @FILE, or - for standard input
     #[arg(value_name = "JSON", default_value = "{}")]
     arguments: String,
-    /// The folder that the tool sees as /workspace, if its plugin requests files [default: an empty temporary folder]
-    #[arg(long, value_name = "DIR")]
-    workspace: Option<PathBuf>,
-    /// The settings that an organization would have set: JSON, @FILE, or - for standard input
-    #[arg(long, value_name = "JSON")]
-    settings: Option<String>,
     #[command(flatten)]
-    grant: RunGrant,
+    inputs: InputOptions,
     /// A limit that overrides its default; can be given several times
     #[arg(long = "limit", value_name = "NAME=VALUE", value_parser = parse_limit)]
     limits: Vec<(LimitName, u64)>,
@@ -69,7 +62,7 @@ fn parse_limit(text: &str) -> Result<(LimitName, u64), String> {
 pub(super) async fn run(options: RunOptions, printer: &mut Printer<'_>) -> Result<(), Failure> {
     let file = read_component(&options.file)?;
     let arguments = arguments_from(&options.arguments)?;
-    options.workspace.as_deref().map_or(Ok(()), check_workspace)?;
+    options.inputs.check()?;
     let tools = CompileTools { worker: std::env::current_exe()?, cache: UserCache::from_environment() };
     let harness = PluginHarness::open(&file, tools).await?;
     let descriptor = Descriptor::parse(&harness.describe().await?)
@@ -77,26 +70,31 @@ pub(super) async fn run(options: RunOptions, printer: &mut Printer<'_>) -> Resul
     // No daemon would load such a component either.
     harness.component().check_manifest(&descriptor.capabilities).map_err(CallError::from)?;
     // An explicit `--workspace` that the tool cannot use is an error.
-    if let Some(unused) = options.workspace.as_ref().and_then(|_| unused_workspace(&descriptor)) {
+    if let Some(unused) = options.inputs.workspace.as_ref().and_then(|_| unused_workspace(&descriptor)) {
         return Err(Failure::new(unused.message, unused.hint));
     }
     let tool = match options.tool.contains('/') || descriptor.tool(&options.tool).is_none() {
         true => options.tool.clone(),
         false => format!("{}/{}", descriptor.namespace, options.tool),
     };
-    let settings = options.settings.as_deref().map(|word| settings_from(word, &descriptor)).transpose()?;
-    let granted = options.grant.of(&descriptor)?;
+    let (granted, inputs) = options.inputs.read(&descriptor)?;
+    let lacks_settings = descriptor.config_schema.is_some() && inputs.settings.is_none();
     let rules = harness.rules_granting(granted, descriptor, LimitsPatch::from_iter(options.limits));
     let thrown_away = temporary_folder()?;
-    let workspace = options.workspace.unwrap_or_else(|| thrown_away.path().to_owned());
-    let environment = CallEnvironment { settings, ..CallEnvironment::live(Some(workspace)) };
+    let workspace = inputs.workspace.unwrap_or_else(|| thrown_away.path().to_owned());
+    let (settings, credential) = (inputs.settings, inputs.credential);
+    let environment = CallEnvironment { settings, credential, ..CallEnvironment::live(Some(workspace)) };
     let ran = harness.call(&rules, &tool, &arguments, &environment).await;
     match printer.is_json() {
         true => printer.json(&as_json(&ran))?,
         false => print(&ran, printer)?,
     }
     ran.outcome.map(drop).map_err(|error| {
-        let hint = author_hint(error.error_type).map_or_else(|| error.hint.to_string(), str::to_owned);
+        let hint = match author_hint(error.error_type) {
+            Some(hint) => hint,
+            None if lacks_settings => "if it lacks settings, give them with `--settings JSON`",
+            None => &error.hint,
+        };
         Failure::new(format!("{}: {}", error.error_type.as_str(), error.message), hint)
     })
 }
@@ -109,31 +107,16 @@ fn author_hint(error_type: ErrorType) -> Option<&'static str> {
         | ErrorType::DeadlineExceeded
         | ErrorType::ResourceExceeded
         | ErrorType::OutputTooLarge => Some(
-            "do less work, or raise the limit: `--limit NAME=VALUE` for this run, and `limits(...)` in `plugin!` for the plugin",
+            "do less work, or raise the limit: `--limit NAME=VALUE` for this run, and the plugin's `limits` for every call",
         ),
         ErrorType::NetworkDenied => Some(
-            "ask for the host in `capabilities(network = [...])` of `plugin!`; for a private host or plain HTTP, add `--allow-network URL`",
+            "ask for the host in `network` of the plugin's `capabilities`, with its scheme if that is `http`; for a private host or plain HTTP, add `--allow-network URL` too",
         ),
+        ErrorType::CredentialMissing => {
+            Some("give one with `--credential FILE` and `--secret-env VARIABLE`, for this provider and host")
+        }
         ErrorType::ToolCrashed => Some("the log above has the message and the place of a panic"),
         _ => None,
-    }
-}
-
-/// Reads settings, which must be valid under the plugin's schema, as in a daemon.
-fn settings_from(word: &str, descriptor: &Descriptor) -> Result<Arc<str>, Failure> {
-    let text = arguments_from(word)?;
-    let hint = "compare them with the plugin's `config_schema`; a plugin without one takes none";
-    let Ok(PlainValue(settings)) = serde_json::from_str(&text) else {
-        return Err(Failure::new("the settings are not JSON", hint));
-    };
-    let checked = descriptor.config_schema.as_ref().map(|schema| schema.validate(&settings));
-    match checked {
-        Some(Ok(())) => Ok(text.into()),
-        Some(Err(violations)) => {
-            let why = violations.first().map_or("", |violation| violation.sentence());
-            Err(Failure::new(format!("the plugin does not take these settings: {why}"), hint))
-        }
-        None => Err(Failure::new("the plugin has no settings", hint)),
     }
 }
 
@@ -143,12 +126,8 @@ fn print(ran: &HarnessResult, printer: &mut Printer<'_>) -> Result<(), Failure> 
         let fields: Vec<String> =
             line.fields.iter().map(|(name, value)| format!(" {name}={value:?}")).collect();
         let level = format!("{:?}", line.level).to_lowercase();
-        printer.note(&format!(
-            "log   {level} {} {}{}",
-            line.event,
-            line.message.trim_end(),
-            fields.concat()
-        ))?;
+        let text = format!("{level} {} {}{}", line.event, line.message.trim_end(), fields.concat());
+        printer.note_lines("log   ", &text)?;
     }
     if ran.log_lines_dropped > 0 {
         printer.note(&format!(
@@ -170,6 +149,7 @@ fn print(ran: &HarnessResult, printer: &mut Printer<'_>) -> Result<(), Failure> 
     ))?;
     if let Ok(output) = &ran.outcome {
         printer.json(&serde_json::from_str(output).unwrap_or(Value::Null))?;
+        ran.content.iter().try_for_each(|block| printer.block(block))?;
     }
     Ok(())
 }
@@ -188,6 +168,7 @@ fn as_json(ran: &HarnessResult) -> Value {
     let usage = &ran.usage;
     json!({
         "status": if ran.outcome.is_ok() { "ok" } else { "error" },
+        "content": ran.content,
         "output": ran.outcome.as_ref().ok().and_then(|output| serde_json::from_str::<Value>(output).ok()),
         "error": ran.outcome.as_ref().err().map(|error| json!({
             "error_type": error.error_type.as_str(), "message": error.message, "hint": error.hint,

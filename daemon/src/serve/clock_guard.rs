@@ -9,6 +9,9 @@ use toolgate_state::store::{ClockMarks, Store};
 /// A smaller jump ends only what was about to end.
 const JUMP_MS: u64 = 24 * 3_600_000;
 
+/// A clock that is behind by less is being adjusted.
+const BEHIND_MS: u64 = 3_600_000;
+
 /// The time for which an operator can set the clock before old data is removed.
 const HOLD_MS: u64 = 7 * 24 * 3_600_000;
 
@@ -20,6 +23,8 @@ pub(super) struct ClockGuard {
     store: Store,
     marks: ClockMarks,
     stored: ClockMarks,
+    /// Whether it was told that the clock is behind.
+    is_behind: bool,
 }
 
 impl ClockGuard {
@@ -28,7 +33,7 @@ impl ClockGuard {
         let marks =
             read.inspect_err(|error| tracing::warn!(%error, "the time of the last run cannot be read"));
         let marks = marks.unwrap_or_default();
-        Self { store, marks, stored: marks }
+        Self { store, marks, stored: marks, is_behind: false }
     }
 
     /// Takes the present time, tells of a jump, and stores the time now and then.
@@ -36,6 +41,15 @@ impl ClockGuard {
         let before = self.marks;
         self.marks = after(before, now_ms);
         tell(before, self.marks);
+        let behind_ms = self.marks.seen_ms.saturating_sub(now_ms);
+        if behind_ms > BEHIND_MS && !self.is_behind {
+            tracing::warn!(
+                event = "clock_behind",
+                hours = behind_ms / 3_600_000,
+                "the clock is behind the time at which a daemon last ran here: set it. Until then tokens, approvals and credentials end later than they should, and records have times before those of earlier ones"
+            );
+        }
+        self.is_behind = behind_ms > BEHIND_MS;
         let is_old = self.marks.seen_ms.abs_diff(self.stored.seen_ms) >= STORED_EVERY_MS;
         if !is_old && self.marks.held_since_ms == self.stored.held_since_ms {
             return;

@@ -78,9 +78,6 @@ pub(super) fn raise_open_files(config: &Config) {
     let OpenFiles { usual, most } = open_files(config);
     if allowed < usual {
         tracing::warn!("{}", open_files_message(allowed, most));
-    } else if allowed < most {
-        // Reached only if every call opens all files that it may.
-        tracing::info!("{}", open_files_message(allowed, most));
     }
 }
 

@@ -2,14 +2,18 @@
 //!
 //! The sweep also stores when sessions and credentials were last used, so that no call waits for these writes.
 
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
 use toolgate_audit::{AdminRecord, Retention};
 use toolgate_core::admin::Admin;
 use toolgate_core::approvals;
+use toolgate_core::backup::last_taken;
 use toolgate_core::sessions::Session;
+use toolgate_http::listener::Tls;
 use toolgate_state::clock::now_ms;
 use toolgate_state::store::{SessionUse, StoreError};
 
@@ -33,6 +37,10 @@ pub(super) struct Sweeper {
     pub messages_kept_ms: u64,
     /// Retention of the audit log.
     pub audit: Retention,
+    /// The certificate of the listener.
+    pub tls: Option<Tls>,
+    /// The data folder.
+    pub data: PathBuf,
 }
 
 impl Sweeper {
@@ -40,15 +48,17 @@ impl Sweeper {
     pub(super) async fn run(self, stop: CancellationToken) {
         let mut clock = ClockGuard::load(self.admin.services().store.clone()).await;
         clock.note(now_ms()).await;
+        self.observe();
         stop.run_until_cancelled(self.admin.services().sessions.count_workspaces()).await;
         self.cut_audit(clock.held_since_ms()).await;
         loop {
             let last = tokio::time::timeout(SESSION_SWEEP, stop.cancelled()).await.is_ok();
             self.store_use().await;
+            self.observe();
             if last {
                 return;
             }
-            self.admin.record_refused_openings(Some(Instant::now())).await;
+            self.admin.record_counted_refusals(Some(Instant::now())).await;
             self.admin.services().events.remove_unused(Instant::now());
             let now_ms = now_ms();
             clock.note(now_ms).await;
@@ -61,6 +71,14 @@ impl Sweeper {
             self.end_waiting(now_ms).await;
             self.cut_audit(held_since_ms).await;
         }
+    }
+
+    /// Looks at what metrics tell of the certificate and of the last backup.
+    fn observe(&self) {
+        let observed = &self.admin.services().metrics.observed;
+        let end = self.tls.as_ref().and_then(Tls::end_seconds).unwrap_or(0);
+        observed.certificate_end.store(end, Ordering::Relaxed);
+        observed.last_backup.store(last_taken(&self.data).unwrap_or(0), Ordering::Relaxed);
     }
 
     async fn forget_rows(&self, now_ms: u64) {

@@ -30,7 +30,7 @@ pub(super) fn take_socket() -> Result<Option<Socket>, CallError> {
         CallError::new(
             ErrorType::Unavailable,
             format!("the socket of the service manager cannot be used: {cause}"),
-            "let the `.socket` unit have one `ListenStream`, a TCP address or the path of a Unix socket",
+            "let the `.socket` unit have one `ListenStream`: a TCP address (`[::]:7300` is for both families, and needs TLS), or the path of a Unix socket",
         )
     };
     match passed.len() {

@@ -1,7 +1,6 @@
 //! The changes that bring a daemon to the documents of a folder.
 
 use serde::de::IgnoredAny;
-use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use toolgate_api::document::DocumentWarning;
 use toolgate_api::error::ErrorType;
@@ -13,8 +12,9 @@ use super::super::client::{Client, ClientError, RequestBuilder, escape};
 use super::super::differences::differences;
 use super::super::document;
 use super::super::failure::{Failure, Result};
+use super::super::history::{self, DocumentName};
 use super::super::print::Printer;
-use super::folder::{Folder, FolderDocument, Kind};
+use crate::folder::{Folder, FolderDocument, Kind, Stored};
 
 /// Changes and deletions, in the order in which they are made.
 pub(super) struct Plan {
@@ -28,34 +28,31 @@ pub(super) struct Plan {
 pub(super) struct Change {
     pub document: FolderDocument,
     pub before: Option<Stored>,
-}
-
-/// A document as the daemon has it.
-pub(super) struct Stored {
-    /// The entity tag; `None` for a default that was never written, and for a webhook.
-    pub etag: Option<String>,
-    pub text: String,
-    pub value: Value,
+    /// The decisions that it changes, unless other changes of the plan decide them, too.
+    pub preview: Option<Preview>,
 }
 
 /// A document to be deleted.
 pub(super) struct Deletion {
-    pub path: String,
-    pub label: String,
+    pub document: DocumentName,
     pub etag: Option<String>,
 }
 
+/// The kind of the one deleted document that has no history.
+const WEBHOOK: &str = "webhook";
+
 impl Plan {
     /// Reads the current documents, and compares them with those of the folder.
-    pub(super) async fn read(client: &Client, folder: Folder, prune: bool) -> Result<Self> {
-        let deletions = if prune { deletions(client, &folder).await? } else { Vec::new() };
+    pub(super) async fn read(client: &Client, folder: Folder, prune: bool, owner: Option<&str>) -> Result<Self> {
+        let deletions = if prune { deletions(client, &folder, owner).await? } else { Vec::new() };
         let (mut changes, mut unchanged) = (Vec::new(), 0);
         for document in folder.documents {
-            let before = read_stored(client, &document).await?;
+            let before = Stored::read(client, &document).await;
+            let before = before.map_err(|failure| nothing_applied(&document.label, failure))?;
             if before.as_ref().is_some_and(|before| is_same(&document, before)) {
                 unchanged += 1;
             } else {
-                changes.push(Change { document, before });
+                changes.push(Change { document, before, preview: None });
             }
         }
         Ok(Self { changes, deletions, unchanged })
@@ -67,18 +64,24 @@ impl Plan {
 
     /// Asks the daemon to check each change without an effect, and how decisions would change. A refusal that another change
     /// of the plan may lift is passed over: such a change is checked when it is written.
-    pub(super) async fn check(&self, client: &Client, printer: &mut Printer<'_>) -> Result {
+    pub(super) async fn check(&mut self, client: &Client, printer: &mut Printer<'_>) -> Result {
+        let mut previews = Vec::new();
         for change in &self.changes {
+            let mut preview = None;
             let document = &change.document;
             let depends = self.depends_on_another(document);
             match change.put(client, "?dry_run=true").send::<IgnoredAny>().await {
                 Ok(_) => {}
-                Err(error) if depends && may_be_lifted(document.kind, &error) => continue,
+                Err(error) if depends && may_be_lifted(document.kind, &error) => {}
                 Err(error) => return Err(refusal(&document.label, error)),
             }
             if !depends {
-                preview(client, document, printer).await?;
+                preview = read_preview(client, document, printer).await?;
             }
+            previews.push(preview);
+        }
+        for (change, preview) in self.changes.iter_mut().zip(previews) {
+            change.preview = preview;
         }
         Ok(())
     }
@@ -159,23 +162,23 @@ fn may_be_lifted(kind: Kind, error: &ClientError) -> bool {
     }
 }
 
-/// Shows how the decisions for agents would change.
-async fn preview(client: &Client, document: &FolderDocument, printer: &mut Printer<'_>) -> Result {
+/// How the decisions for agents would change, for a document that decides calls.
+async fn read_preview(
+    client: &Client,
+    document: &FolderDocument,
+    printer: &mut Printer<'_>,
+) -> Result<Option<Preview>> {
     let path = match document.kind {
         Kind::Platform | Kind::Policy => format!("{}/diff", document.path),
         Kind::Agent => format!("{}/policy/diff", document.path),
-        _ => return Ok(()),
+        _ => return Ok(None),
     };
     let preview: Preview = match client.post(&path).json_text(document.text.clone()).send().await {
         Ok(response) => response.body,
         Err(error) => return Err(nothing_applied(&document.label, error.into())),
     };
     document::warn(printer, &preview.warnings)?;
-    if !preview.agents.is_empty() {
-        let agents = preview.agents.len();
-        printer.note(&format!("{}: decisions change for {agents} agents", document.label))?;
-    }
-    Ok(())
+    Ok(Some(preview))
 }
 
 /// The failure of an apply whose document the daemon refuses. A failed precondition means that another write came after the
@@ -206,36 +209,15 @@ fn is_same(document: &FolderDocument, stored: &Stored) -> bool {
     }
 }
 
-async fn read_stored(client: &Client, document: &FolderDocument) -> Result<Option<Stored>> {
-    let current = document::current::<Box<RawValue>>(client, &document.path).await;
-    let Some(current) = current.map_err(|failure| nothing_applied(&document.label, failure))? else {
-        return Ok(None);
-    };
-    let text = current.body.get().to_owned();
-    let mut value: Value = serde_json::from_str(&text).unwrap_or_default();
-    let Some(members) = value.as_object_mut() else {
-        return Ok(Some(Stored { etag: current.etag, text, value }));
-    };
-    match document.kind {
-        // The view lists the assertions that do not hold at present; the document has no such list.
-        Kind::Assertions => drop(members.remove("broken")),
-        // The view of a plugin has more than the settings.
-        Kind::Settings => members.retain(|name, _| name == "config"),
-        Kind::Webhook => members.retain(|name, _| name == "url" || name == "events"),
-        _ => return Ok(Some(Stored { etag: current.etag, text, value })),
-    }
-    Ok(Some(Stored { etag: current.etag, text: value.to_string(), value }))
-}
-
-/// The documents of the folder's organizations that the folder does not have. An organization itself, a policy and a grant
-/// are never deleted.
-async fn deletions(client: &Client, folder: &Folder) -> Result<Vec<Deletion>> {
+/// The documents of the folder's organizations that the folder does not have; with an owner those that a token of this label
+/// wrote last. An organization itself, a policy and a grant are never deleted.
+async fn deletions(client: &Client, folder: &Folder, owner: Option<&str>) -> Result<Vec<Deletion>> {
     let mut found = Vec::new();
     for organization in folder.organizations() {
         let base = format!("/v1/orgs/{}", escape(&organization));
         let new = folder.documents.iter().any(|document| document.path == base);
-        let lists = [("agents", "agent"), ("tools", "tool"), ("publisher-keys", "publisher key")];
-        for (list, label) in lists {
+        let lists = [("agents", "agent"), ("tools", "tool"), ("publisher-keys", "publisher_key")];
+        for (list, kind) in lists {
             let path = format!("{base}/{list}");
             let entries: Result<Vec<Value>, _> = client.list_all(&path).await;
             let entries = match entries {
@@ -246,35 +228,67 @@ async fn deletions(client: &Client, folder: &Folder) -> Result<Vec<Deletion>> {
             };
             for name in entries.iter().filter_map(name_of) {
                 let path = format!("{path}/{}", escape(name));
-                let label = format!("{label} `{organization}/{name}`");
-                found.push(Deletion { path, label, etag: Some("*".to_owned()) });
+                let document = document_name(kind, &organization, Some(name), path);
+                found.push(Deletion { document, etag: Some("*".to_owned()) });
             }
         }
         if let Some(webhooks) = document::current::<WebhookList>(client, &format!("{base}/webhooks")).await? {
-            found.extend(webhooks.body.items.iter().map(|webhook| Deletion {
-                path: format!("{base}/webhooks/{}", escape(&webhook.name)),
-                label: format!("webhook `{organization}/{}`", webhook.name),
-                etag: None,
+            found.extend(webhooks.body.items.iter().map(|webhook| {
+                let path = format!("{base}/webhooks/{}", escape(&webhook.name));
+                Deletion {
+                    document: document_name(WEBHOOK, &organization, Some(&webhook.name), path),
+                    etag: None,
+                }
             }));
         }
         let path = format!("{base}/policy/assertions");
         if let Some(assertions) = document::current::<IgnoredAny>(client, &path).await? {
-            found.push(Deletion {
-                path,
-                label: format!("assertions of `{organization}`"),
-                etag: assertions.etag,
-            });
+            let document = document_name("assertions", &organization, None, path);
+            found.push(Deletion { document, etag: assertions.etag });
         }
     }
-    found.retain(|deletion| !folder.documents.iter().any(|document| document.path == deletion.path));
+    found.retain(|deletion| !folder.documents.iter().any(|document| document.path == deletion.document.path));
+    if let Some(owner) = owner {
+        found = written_by(client, owner, found).await?;
+    }
     with_tags(client, found).await
+}
+
+/// The documents whose last change is by a token with this label.
+async fn written_by(client: &Client, owner: &str, found: Vec<Deletion>) -> Result<Vec<Deletion>> {
+    let mut owned = Vec::new();
+    // Webhooks have no history that could tell their owner.
+    for deletion in found.into_iter().filter(|deletion| deletion.document.kind != WEBHOOK) {
+        let history = history::read(client, &deletion.document, None).await;
+        let history = history.map_err(|failure| nothing_applied(&deletion.document.label, failure))?;
+        let last = history.items.first().and_then(|change| change.author_label.as_deref());
+        if last == Some(owner) {
+            owned.push(deletion);
+        }
+    }
+    Ok(owned)
+}
+
+fn document_name(kind: &'static str, organization: &str, name: Option<&str>, path: String) -> DocumentName {
+    let word = kind.replace('_', " ");
+    let label = match name {
+        Some(name) => format!("{word} `{organization}/{name}`"),
+        None => format!("{word} of `{organization}`"),
+    };
+    DocumentName {
+        kind,
+        organization: Some(organization.to_owned()),
+        name: name.map(str::to_owned),
+        path,
+        label,
+    }
 }
 
 /// Reads the tags of the documents, so that one that was changed in between is not deleted.
 async fn with_tags(client: &Client, mut found: Vec<Deletion>) -> Result<Vec<Deletion>> {
     for deletion in found.iter_mut().filter(|deletion| deletion.etag.as_deref() == Some("*")) {
-        let current = client.get(&deletion.path).send::<IgnoredAny>().await;
-        deletion.etag = current.map_err(|error| nothing_applied(&deletion.label, error.into()))?.etag;
+        let current = client.get(&deletion.document.path).send::<IgnoredAny>().await;
+        deletion.etag = current.map_err(|error| nothing_applied(&deletion.document.label, error.into()))?.etag;
     }
     Ok(found)
 }

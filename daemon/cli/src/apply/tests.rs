@@ -2,10 +2,10 @@ use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::problem::Problem;
 
 use super::super::testing::{Run, run_with};
-use super::folder::tests::{TOOL, folder};
 use super::*;
 use crate::TlsFiles;
 use crate::client::testing::{Canned, FakeDaemon};
+use crate::folder::tests::{TOOL, folder};
 
 const FILES: [(&str, &str); 2] = [
     ("orgs/acme/policy.json", r#"{"enabled": ["files/*"]}"#),
@@ -18,7 +18,7 @@ async fn apply(files: &[(&str, &str)], dry_run: bool, answers: Vec<Canned>) -> R
 
 async fn apply_with(files: &[(&str, &str)], dry_run: bool, prune: bool, answers: Vec<Canned>) -> Run {
     let folder = folder(files);
-    let options = FolderOptions { folder: folder.path().to_owned(), dry_run, yes: true, prune };
+    let options = FolderOptions { folder: folder.path().to_owned(), dry_run, prune, owner: None };
     run_with(answers, false, async |client, printer| run(options, client, printer).await).await
 }
 
@@ -61,13 +61,18 @@ async fn a_wrong_file_is_named_and_nothing_is_sent() {
 async fn changes_are_shown_and_written_on_the_tags_that_were_read() {
     let before = stored_document(r#"{"enabled": ["a/*"]}"#, "\"3\"");
     let written = || Canned::json(200, json!({"warnings": []})).with_etag("\"9\"");
+    let tool = json!({"tool": "a/b", "before": "allowed", "after": "refused", "layer": "organization"});
+    let agents = json!([{"agent": "acme/bot", "tools": [tool]}]);
+    let preview = json!({"warnings": [], "members": [], "agents": agents, "unchanged": 1, "complete": true});
+    let preview = Canned::json(200, preview);
     let run = apply(
         &FILES,
         false,
-        vec![before, missing(), acceptance(), preview(), acceptance(), written(), written()],
+        vec![before, missing(), acceptance(), preview, acceptance(), written(), written()],
     )
     .await;
     run.result.expect("applied");
+    assert!(run.out.contains("\n    acme/bot: a/b: allowed → refused\n"), "{}", run.out);
     assert_eq!(run.asked[2].line(), "PUT /v1/orgs/acme/policy?dry_run=true");
     assert_eq!(run.asked[3].line(), "POST /v1/orgs/acme/policy/diff");
     assert_eq!(run.asked[4].line(), "PUT /v1/orgs/acme/agents/bot?dry_run=true");
@@ -152,6 +157,41 @@ async fn pruning_deletes_what_the_folder_does_not_have_on_the_tags_that_were_rea
     assert_eq!(run.out, "delete agent `acme/bot`\n0 written, 1 deleted\n");
 }
 
+#[tokio::test]
+async fn pruning_for_an_owner_deletes_what_its_token_wrote_last_and_no_webhook() {
+    let folder = folder(&FILES[..1]);
+    let options = FolderOptions {
+        folder: folder.path().to_owned(),
+        dry_run: false,
+        prune: true,
+        owner: Some("pipeline".to_owned()),
+    };
+    let list = |items: Value| Canned::json(200, json!({"items": items, "next_cursor": null}));
+    let written_by = |labels: &[&str]| {
+        let items: Vec<_> = labels
+            .iter()
+            .map(|label| json!({"revision": 1, "author": "t", "author_label": label, "written_at": 1, "deleted": false}))
+            .collect();
+        Canned::json(200, json!({"items": items}))
+    };
+    let answers = vec![
+        list(json!([{"name": "bot"}, {"name": "made-by-hand"}])),
+        list(json!([])),
+        list(json!([])),
+        Canned::json(200, json!({"items": [{"name": "chat", "url": "https://chat.test", "events": [], "state": "active", "created_at": 1, "changed_at": 1}]})),
+        missing(),
+        written_by(&["pipeline", "desk"]),
+        written_by(&["desk", "pipeline"]),
+        stored_document(FILES[1].1, "\"7\""),
+        stored_document(FILES[0].1, "\"3\""),
+        Canned::empty(204),
+    ];
+    let run = run_with(answers, false, async |client, printer| run(options, client, printer).await).await;
+    run.result.expect("pruned");
+    assert_eq!(run.asked[5].line(), "GET /v1/history?kind=agent&organization=acme&name=bot");
+    assert_eq!(run.out, "delete agent `acme/bot`\n0 written, 1 deleted\n");
+}
+
 /// Standard error of a person who closed it.
 struct Closed;
 
@@ -185,9 +225,9 @@ async fn a_closed_standard_error_leaves_no_half_of_a_folder() {
     .await;
     let client = Client::new(daemon.server(), None, &TlsFiles::default()).expect("a client");
     let folder = folder(&FILES);
-    let options = FolderOptions { folder: folder.path().to_owned(), dry_run: false, yes: true, prune: false };
+    let options = FolderOptions { folder: folder.path().to_owned(), dry_run: false, prune: false, owner: None };
     let mut out = Vec::new();
-    let failure = run(options, &client, &mut Printer::new(&mut out, &mut Closed, false)).await;
+    let failure = run(options, &client, &mut Printer::new(&mut out, &mut Closed, false).assume_yes(true)).await;
     failure.expect_err("raced");
     let lines: Vec<_> = daemon.requests().iter().skip(5).map(|asked| asked.line()).collect();
     let policy = "PUT /v1/orgs/acme/policy";

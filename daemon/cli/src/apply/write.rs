@@ -8,8 +8,8 @@ use super::super::client::{Client, ClientError};
 use super::super::document;
 use super::super::failure::{Failure, Result};
 use super::super::print::Printer;
-use super::folder::{FolderDocument, Kind};
 use super::plan::{Change, Deletion, Plan, empty_text, refusal};
+use crate::folder::{FolderDocument, Kind};
 
 /// A change that is in force.
 struct Written<'plan> {
@@ -72,7 +72,7 @@ async fn warn_of_tools(
 
 async fn delete(client: &Client, deletions: &[Deletion]) -> Result {
     for (index, deletion) in deletions.iter().enumerate() {
-        let mut request = client.delete(&deletion.path);
+        let mut request = client.delete(&deletion.document.path);
         if let Some(etag) = &deletion.etag {
             request = request.replacing(Some(etag));
         }
@@ -81,7 +81,7 @@ async fn delete(client: &Client, deletions: &[Deletion]) -> Result {
             return Err(Failure::new(
                 format!(
                     "everything is written, {index} documents are deleted, and {} is not: {failure}",
-                    deletion.label
+                    deletion.document.label
                 ),
                 "look at it, and apply the folder again",
             ));

@@ -33,7 +33,7 @@ pub struct Export {
     #[arg(long, value_name = "BYTES", default_value_t = FILE_BYTES)]
     max_bytes: u64,
     /// Only records of this organization
-    #[arg(long, value_name = "ORG")]
+    #[arg(long, visible_alias = "org", value_name = "ORG")]
     organization: Option<String>,
     /// Only records at or after this time: an age like `7d`, or a time like `2026-11-01T00:00:00Z`
     #[arg(long, value_name = "TIME")]

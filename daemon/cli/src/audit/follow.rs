@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use serde::Deserialize;
 use toolgate_api::audit::{AdminRecord, CallIntent, CallOutcome, EffectRecord, Kind, Row, Status};
 use toolgate_api::audit_export::{ExportKind, ExportLine, ExportRecord};
+use toolgate_api::error::{ErrorType, Fault};
 
 use super::super::client::{Client, ClientError, RETRY_MAX, RETRY_MIN, SILENCE};
 use super::super::document::query;
@@ -186,7 +187,13 @@ impl Followed<'_> {
         let passes = |wanted: &Option<String>, found: Option<&str>| {
             wanted.as_deref().is_none_or(|wanted| found == Some(wanted))
         };
-        passes(&self.filters.status, status.as_deref()) && passes(&self.filters.error_type, error_type)
+        let is_refusal = || {
+            let code = error_type.and_then(|code| code.parse::<ErrorType>().ok());
+            code.is_some_and(|code| code.fault() == Fault::Gate)
+        };
+        passes(&self.filters.status, status.as_deref())
+            && passes(&self.filters.error_type, error_type)
+            && (!self.filters.refused || is_refusal())
     }
 
     /// Whether the filters of the beginning pass. An effect is shown with its call, so a call passes for the kind `effect`.
@@ -198,12 +205,11 @@ impl Followed<'_> {
         let passes = |wanted: &Option<String>, found: Option<&str>| {
             wanted.as_deref().is_none_or(|wanted| found == Some(wanted))
         };
-        let principal_of = call.map(|call| &*call.principal).or(act.map(|act| &*act.principal));
         agent.is_none_or(|agent| call.is_some_and(|call| *call.agent == *agent))
             && passes(session, call.map(|call| &*call.session))
             && passes(tool, call.map(|call| &*call.tool))
             && passes(user, call.and_then(|call| call.user.as_deref()))
-            && passes(principal, principal_of)
+            && passes(principal, row.principal())
             && passes(action, act.map(|act| &*act.action))
             && (self.is_kind(row.kind) || (row.kind == Kind::Call && self.is_kind(Kind::Effect)))
     }

@@ -107,7 +107,8 @@ async fn a_list_shows_how_each_stands() {
     });
     let answer = Canned::json(200, json!({"items": [item], "next_cursor": null}));
     let run = run_line(&["list", "acme"], vec![answer]).await;
-    assert!(run.out.contains("stripe  stripe    bearer  -     sealed  3        -"), "{}", run.out);
+    let row = "stripe  stripe    bearer  -     sealed  3        1970-01-01T00:00:00.000Z  -          -";
+    assert!(run.out.contains(row), "{}", run.out);
 }
 
 #[tokio::test]

@@ -26,7 +26,7 @@ pub struct ApproveOptions {
     #[arg(long)]
     yes: bool,
     /// The organization that has it for itself
-    #[arg(long, alias = "org", value_name = "ORG")]
+    #[arg(long, visible_alias = "org", value_name = "ORG")]
     organization: Option<String>,
 }
 
@@ -81,7 +81,7 @@ pub(super) fn print_differences(printer: &mut Printer<'_>, differences: &[Versio
         printer.note(&format!("{tool}{field}"))?;
         for (mark, value) in [("-", before), ("+", after)] {
             if let Some(value) = value {
-                printer.note(&format!("  {mark} {}", value.replace('\n', "\n    ")))?;
+                printer.note_lines(&format!("  {mark} "), value)?;
             }
         }
     }

@@ -67,7 +67,13 @@ pub(crate) async fn run(
             Ok(printer.result(&accepted, &set)?)
         }
         None => {
-            let grant: Value = client.get(&name.path).send().await?.body;
+            let mut grant: Value = client.get(&name.path).send().await?.body;
+            // The document leaves them out where they are false.
+            for name in ["calls", "messages"] {
+                if grant[name].is_null() {
+                    grant[name] = json!(false);
+                }
+            }
             Ok(printer.document(&grant)?)
         }
     }
@@ -84,7 +90,7 @@ fn as_grant(asked: &CapabilitiesView, printer: &mut Printer<'_>) -> Result<Value
         network.as_array().cloned().unwrap_or_default().into_iter().partition(|rule| rule["host"] == "*");
     if !every.is_empty() {
         printer.warning(
-            "it asks for every host, and a grant names hosts: add those that it needs with `--add`",
+            "it asks for every host: add those that it needs with `--add`, or every public host with `{\"network\": [{\"host\": \"*\"}]}`",
         )?;
     }
     // A rule for plain HTTP has an effect only with its host and port here.

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use toolgate_api::document::{DocumentAccepted, DocumentEntry};
 use toolgate_api::publisher::PublisherKeyDocument;
 
+use crate::ask;
 use crate::audit::now_ms;
 use crate::client::{Client, escape};
 use crate::document;
@@ -29,7 +30,7 @@ pub enum KeyCommand {
 #[derive(Args)]
 pub struct Owner {
     /// The organization whose key it is; without it, the platform's
-    #[arg(long, value_name = "ORG")]
+    #[arg(long, visible_alias = "org", value_name = "ORG")]
     organization: Option<String>,
 }
 
@@ -71,6 +72,7 @@ pub(super) async fn run(command: KeyCommand, client: &Client, printer: &mut Prin
         }
         KeyCommand::Put(key) => put(client, printer, &key).await,
         KeyCommand::Revoke(key) => {
+            ask::before_removal(printer, &format!("the key `{}` from those that verify", key.name))?;
             let mut current = client.get(&key.path()).send::<Value>().await?;
             current.body["revoked"] = json!(true);
             let put = client.put(&key.path()).json(&current.body).replacing(current.etag.as_deref());
@@ -82,6 +84,7 @@ pub(super) async fn run(command: KeyCommand, client: &Client, printer: &mut Prin
             Ok(printer.result(&accepted, &line)?)
         }
         KeyCommand::Remove(key) => {
+            ask::before_removal(printer, &format!("the key `{}`", key.name))?;
             document::delete(client, &key.path()).await?;
             let line = format!("the key `{}` is removed", key.name);
             Ok(printer.result(&json!({"removed": key.name}), &line)?)

@@ -36,7 +36,7 @@ pub struct LoadOptions {
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(1..=50))]
     pub canary: Option<u8>,
     /// Load it for this organization alone, where the platform's policy allows it
-    #[arg(long, alias = "org", value_name = "ORG")]
+    #[arg(long, visible_alias = "org", value_name = "ORG")]
     pub organization: Option<String>,
 }
 
@@ -161,7 +161,8 @@ fn confirms_hints(printer: &mut Printer<'_>, plugin: &PluginView, yes: bool) -> 
     if tools.is_empty() || plugin.state == PluginState::Quarantined {
         return Ok(false);
     }
-    printer.note(&format!("its tools say of themselves:\n  {}", tools.join("\n  ")))?;
+    printer.note("its tools say of themselves:")?;
+    tools.iter().try_for_each(|tool| printer.note(&format!("  {tool}")))?;
     if yes || asks("Do these hints count? [y/N] ")? {
         return Ok(true);
     }
@@ -274,6 +275,7 @@ mod tests {
         run.result.expect("loaded");
         assert_eq!((run.asked.len(), &*run.asked[0].line()), (1, "PUT /v1/plugins/weather?confirm=hints"));
         assert!(run.notes.contains("changes nothing") && !run.notes.contains("--yes"), "{}", run.notes);
+        assert!(run.notes.contains("of themselves:\n  call_weather_current: "), "{}", run.notes);
     }
 
     #[tokio::test]

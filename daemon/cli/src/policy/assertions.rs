@@ -3,6 +3,7 @@
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
+use crate::ask;
 use crate::client::{Client, escape};
 use crate::document;
 use crate::failure::Result;
@@ -44,6 +45,7 @@ pub(super) async fn run(command: AssertionsCommand, client: &Client, printer: &m
             document::put_file(client, printer, &holder.path(), &file, &line).await
         }
         AssertionsCommand::Remove(holder) => {
+            ask::before_removal(printer, &format!("the assertions of `{}`", holder.holder))?;
             document::delete(client, &holder.path()).await?;
             let line = format!("the assertions of `{}` are deleted", holder.holder);
             Ok(printer.result(&json!({"removed": holder.holder}), &line)?)

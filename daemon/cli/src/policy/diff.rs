@@ -19,10 +19,10 @@ pub(super) async fn run(layer: &LayerName, file: &str, client: &Client, printer:
     if !preview.members.is_empty() {
         printer.note(&format!("the document differs in {}", preview.members.join(", ")))?;
     }
-    let rows: Vec<_> = preview.agents.iter().flat_map(rows).collect();
-    if rows.is_empty() {
+    if preview.agents.is_empty() {
         printer.line("nothing changes about who may call what")?;
     } else {
+        let rows: Vec<_> = preview.agents.iter().flat_map(rows).collect();
         printer.table(["AGENT", "TOOLS", "NOW", "THEN", "LAYER", "RULE", "CHANNELS"], &rows)?;
     }
     let (changed, unchanged) = (preview.agents.len(), preview.unchanged);
@@ -35,6 +35,21 @@ pub(super) async fn run(layer: &LayerName, file: &str, client: &Client, printer:
 
 /// Limit of tool names per row.
 const NAMED: usize = 6;
+
+/// A line for each agent and kind of change: ``acme/bot: files/write, files/delete: allowed → refused``.
+pub(crate) fn lines(preview: &Preview) -> Vec<String> {
+    let rows = preview.agents.iter().flat_map(rows);
+    let mut lines: Vec<String> = rows
+        .map(|[agent, tools, now, then, _, _, channels]| {
+            let on = if channels == "all" { String::new() } else { format!(" on {channels}") };
+            format!("{agent}: {tools}: {now} → {then}{on}")
+        })
+        .collect();
+    if !preview.complete {
+        lines.push("and more: there are too many agents and tools to list".to_owned());
+    }
+    lines
+}
 
 /// Returns a row for each kind of change, with the affected tools: a policy seldom changes a single one.
 fn rows(change: &AgentChange) -> Vec<[String; 7]> {

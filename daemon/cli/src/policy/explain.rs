@@ -100,6 +100,17 @@ fn print_one(explanation: &Explanation, tool: &ExplainedTool, printer: &mut Prin
     if let Some(left_out) = &tool.left_out {
         printer.note(&format!("left out of lists: {left_out}"))?;
     }
+    if let Some(missing) = &tool.not_granted {
+        printer.warning(&format!(
+            "the plugin asks for {} and has no grant for it: what needs it fails, also after an approval",
+            missing.join(", ")
+        ))?;
+    }
+    for credential in tool.not_over_mcp.iter().flatten() {
+        printer.note(&format!(
+            "over MCP without a user, calls go without the credential {credential}: it is not shared"
+        ))?;
+    }
     tool.details.as_ref().map_or(Ok(()), |details| print_details(details, printer))
 }
 

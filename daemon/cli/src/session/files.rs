@@ -8,6 +8,7 @@ use serde::de::IgnoredAny;
 use serde_json::json;
 use toolgate_api::file::{FileList, FileView};
 
+use crate::ask;
 use crate::client::{Client, escape};
 use crate::failure::{Failure, Result};
 use crate::print::Printer;
@@ -81,6 +82,7 @@ pub(super) async fn run(command: FilesCommand, client: &Client, printer: &mut Pr
             Ok(printer.result(&json!({"path": path, "bytes": written}), &line)?)
         }
         FilesCommand::Rm { id, path } => {
+            ask::before_removal(printer, &format!("`{path}`"))?;
             client.delete(&file(&id, &path)).send::<IgnoredAny>().await?;
             Ok(printer.result(&json!({"removed": path}), &format!("`{path}` is removed"))?)
         }

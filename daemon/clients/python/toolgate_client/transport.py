@@ -14,8 +14,11 @@ from .errors import ToolgateError, error_of
 from .views import StreamItem
 
 Http = httpx.Client | httpx.AsyncClient
-# Pauses in seconds before a request is repeated, and the longest pause that a daemon may ask for.
-_PAUSES = (0.25, 1.0)
+# Pauses in seconds before a request is repeated: together they outlast a restart of the daemon. A request that it refuses for now is
+# repeated twice.
+_PAUSES = (0.25, 1.0, 2.0, 3.0, 4.0)
+_REFUSALS = 2
+# The longest pause that a daemon may ask for.
 _LONGEST_PAUSE = 30.0
 # Silence after which a stream counts as lost: the daemon sends a keep-alive every 15 seconds.
 _SILENCE = httpx.Timeout(10.0, read=45.0)
@@ -42,16 +45,18 @@ class Transport:
     async def send(self, method: str, path: str, *, repeatable: bool = True, **request: Any) -> httpx.Response:
         """Sends a request, again after a lost connection or a refusal that passes. Raises `ToolgateError`."""
         headers = self.headers | request.pop("headers", {})
-        for pause in (*_PAUSES, None):
+        for attempt, pause in enumerate((*_PAUSES, None)):
+            was_sent = True
             try:
                 response: httpx.Response = await resolve(self.http.request(method, self.server + path, headers=headers, **request))
                 if response.is_success:
                     return response
                 failure = _failure(response)
             except httpx.TransportError as error:
-                failure = self._unreachable(error)
+                failure, was_sent = self._unreachable(error), not isinstance(error, httpx.ConnectError)
             wait = max(pause or 0, failure.retry_after or 0)
-            may_pass = failure.status in (429, 503) or repeatable and failure.status is None
+            is_refused = failure.status in (429, 503) and attempt < _REFUSALS
+            may_pass = is_refused or failure.status is None and (repeatable or not was_sent)
             if pause is None or not failure.retryable or not may_pass or wait > _LONGEST_PAUSE:
                 raise failure
             await self.sleep(wait)

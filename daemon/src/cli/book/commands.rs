@@ -12,15 +12,21 @@ const SHELL: [&str; 2] = ["sh", "console"];
 
 /// Pages whose commands after a prompt all run in a test: `author.rs`, `languages.rs`, `quickstart.rs` and `providers.rs`. Their
 /// other blocks start a daemon, and say which one to talk to.
-const RUN: [&str; 5] =
-    ["cookbook.md", "first-plugin.md", "plugin-in-c.md", "tutorial-operator.md", "tutorial-orchestrator.md"];
+const RUN: [&str; 6] = [
+    "cookbook.md",
+    "first-plugin.md",
+    "plugin-in-c.md",
+    "realistic-plugin.md",
+    "tutorial-operator.md",
+    "tutorial-orchestrator.md",
+];
 
 /// Commands of other programs that no test runs: page, program, number, reason. An entry is removed with its commands.
 const NOT_RUN: &[(&str, &str, usize, &str)] = &[
     ("README.md", "cargo", 5, "`.ci/run` builds and tests; `author.rs` runs those of a new plugin"),
     ("README.md", "export", 2, "a test has the program and the token of its own daemon"),
-    ("about.md", "cargo", 1, "mdBook takes minutes to build; its input is checked here"),
-    ("about.md", "mdbook", 1, "mdBook takes minutes to build; its input is checked here"),
+    ("about.md", "pip", 1, "`.ci/install-test-tools` installs mdBook, and `tidy.rs` builds the book"),
+    ("about.md", "mdbook", 1, "`.ci/install-test-tools` installs mdBook, and `tidy.rs` builds the book"),
     ("calls.md", "SESSION=VALUE", 1, "the tutorial for orchestrators runs the same requests"),
     ("calls.md", "api", 2, "the tutorial for orchestrators runs the same requests"),
     ("calls.md", "api()", 1, "the tutorial for orchestrators runs the same requests"),
@@ -31,7 +37,7 @@ const NOT_RUN: &[(&str, &str, usize, &str)] = &[
     ("install.md", "sudo", 7, "needs systemd; `start/service_manager.rs` speaks its protocols"),
     ("install.md", "systemctl", 1, "needs systemd; `start/service_manager.rs` speaks its protocols"),
     ("mcp.md", "claude", 1, "a program of others; `mcp.rs` connects two clients and the inspector"),
-    ("python-client.md", "pip", 1, "needs a build backend; `providers.rs` runs the package from its folder"),
+    ("python-client.md", "pip", 1, "needs a build backend; `clients.rs` runs the package from its folder"),
 ];
 
 /// Commands that no test runs against a daemon, each with the reason. An entry is removed once one does.

@@ -232,7 +232,7 @@ fn kind(schema: &Value) -> String {
 fn o6_the_page_of_the_contract_says_what_the_wit_file_says() {
     let wit = fs::read_to_string(workspace().join("wit/plugin.wit")).unwrap();
     let mut page = page_head("The contract with plugins", "`wit/plugin.wit`");
-    page += "The WASI interfaces that a component may import are in [the readme of the contract](../../wit/README.md).\n\n";
+    page += "The WASI interfaces that a component may import are in the readme of the contract, `wit/README.md`.\n\n";
     write_contract(&mut page, &wit);
     expect_page("reference-wit.md", &page);
 }

@@ -12,6 +12,9 @@ const TESTED: &[(&str, &str, usize, &str)] = &[
     ("cookbook.md", "python", 10, "the_python_client_and_the_programs_of_the_cookbook_run"),
     ("plugin-in-c.md", "c", 1, "t9_a_plugin_in_c_needs_the_contract_alone"),
     ("plugin-in-c.md", "js", 1, "t9_a_plugin_in_c_needs_the_contract_alone"),
+    ("realistic-plugin.md", "rust", 1, "t9_the_realistic_plugin_in_rust_works"),
+    ("realistic-plugin.md", "js", 2, "t9_the_realistic_plugin_in_javascript_works"),
+    ("realistic-plugin.md", "python", 2, "t9_the_realistic_plugin_in_python_works"),
     ("mcp.md", "python", 1, "m2_the_program_in_the_docs_is_python"),
     ("tutorial-orchestrator.md", "python", 1, "o6_every_command_of_the_tutorials_works"),
 ];

@@ -1,10 +1,12 @@
-//! Documents of a folder: found, parsed and checked before anything is sent.
+//! Documents of a folder: found, parsed and checked, for `toolgate apply` and `toolgate policy test`.
 //!
-//! The layout is that of `toolgate policy test`, with the documents that no policy test needs.
+//! A file that is not read would be a document that the folder does not have, and `apply --prune` would delete it: so each file that is
+//! no document is an error.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use toolgate_api::assertion::{AssertionHolder, AssertionsDocument};
 use toolgate_api::definition::{CustomToolDefinition, DefinitionKind};
@@ -15,10 +17,11 @@ use toolgate_api::policy::{AgentDocument, OrgDocument, PlatformDocument};
 use toolgate_api::publisher::PublisherKeyDocument;
 use toolgate_api::read::ReadError;
 
-use super::super::client::escape;
+use crate::client::{Client, escape};
+use crate::{Failure, Printer, document};
 
 /// The files of a folder, for the help.
-pub(super) const LAYOUT: &str = "\
+pub const LAYOUT: &str = "\
 Files of the folder, all of them optional:
   platform.json                     the policy of the platform
   assertions.json                   the assertions of the platform
@@ -34,7 +37,8 @@ Files of the folder, all of them optional:
   orgs/ORG/webhooks/NAME.json       a webhook, without its secret
   orgs/ORG/publisher-keys/NAME.json a publisher's key of the organization
 
-The folder `plugins`, hidden files and files that do not end in `.json` are passed over.";
+Files end in `.json`, `.yaml` or `.yml`. The folder `plugins`, hidden files and files that end in `.md` are passed over; any other
+file is an error.";
 
 /// Limit of a file, above every limit of a body; a larger file is not read.
 const FILE_BYTES: u64 = 16 << 20;
@@ -45,7 +49,7 @@ const DEPTH: usize = 3;
 /// Kinds of documents, in the order in which they are written: each after those that it may refer to, and a tool after its
 /// grant and the policies, so that no agent calls it without its limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Kind {
+pub enum Kind {
     Platform,
     PublisherKey,
     Grant,
@@ -63,8 +67,11 @@ pub(super) enum Kind {
 
 /// A document of the folder.
 #[derive(Clone, Debug)]
-pub(super) struct FolderDocument {
+pub struct FolderDocument {
+    pub file: PathBuf,
     pub kind: Kind,
+    /// The name of the file without its ending.
+    pub name: String,
     /// The path of the document in the HTTP interface.
     pub path: String,
     /// The words of messages, such as ``agent `acme/bot` ``.
@@ -75,9 +82,17 @@ pub(super) struct FolderDocument {
     pub value: Value,
 }
 
+/// A document as the daemon has it.
+pub struct Stored {
+    /// The entity tag; `None` for a default that was never written, and for a webhook.
+    pub etag: Option<String>,
+    pub text: String,
+    pub value: Value,
+}
+
 /// A file that is wrong.
 #[derive(Debug)]
-pub(super) struct WrongFile {
+pub struct WrongFile {
     pub file: PathBuf,
     pub message: String,
     pub hint: String,
@@ -85,14 +100,14 @@ pub(super) struct WrongFile {
 
 /// The documents and the wrong files of a folder.
 #[derive(Debug, Default)]
-pub(super) struct Folder {
+pub struct Folder {
     /// In the order of their kinds.
     pub documents: Vec<FolderDocument>,
     pub wrong: Vec<WrongFile>,
 }
 
 /// Reads every document of a folder.
-pub(super) fn read(folder: &Path) -> Folder {
+pub fn read(folder: &Path) -> Folder {
     let mut found = Folder::default();
     found.walk(folder, &mut Vec::new());
     found.documents.sort_by(|one, other| (one.kind, &one.path).cmp(&(other.kind, &other.path)));
@@ -101,12 +116,28 @@ pub(super) fn read(folder: &Path) -> Folder {
 
 impl Folder {
     /// Names of the organizations that have a folder.
-    pub(super) fn organizations(&self) -> Vec<String> {
+    pub fn organizations(&self) -> Vec<String> {
         let mut names: Vec<_> =
             self.documents.iter().filter_map(|document| document.organization.clone()).collect();
         names.sort();
         names.dedup();
         names
+    }
+
+    /// Prints the wrong files.
+    ///
+    /// # Errors
+    ///
+    /// There are some; `undone` is what was not done for it.
+    pub fn check(&self, undone: &str, printer: &mut Printer<'_>) -> Result<(), Failure> {
+        for wrong in &self.wrong {
+            printer.error(&format!("`{}`: {} ({})", wrong.file.display(), wrong.message, wrong.hint))?;
+        }
+        if self.wrong.is_empty() {
+            return Ok(());
+        }
+        let message = format!("{undone}: {} of the files are wrong", self.wrong.len());
+        Err(Failure::new(message, "fix the errors above; each line says how"))
     }
 
     fn walk(&mut self, folder: &Path, place: &mut Vec<String>) {
@@ -119,7 +150,7 @@ impl Folder {
             if name.starts_with('.') || (place.is_empty() && name == "plugins") {
                 continue;
             }
-            match (path.is_dir(), name.strip_suffix(".json")) {
+            match (path.is_dir(), Format::of(&name)) {
                 (true, _) if place.len() >= DEPTH => {
                     self.add_wrong(&path, "is not a folder of documents".to_owned(), SEE_LAYOUT);
                 }
@@ -128,17 +159,25 @@ impl Folder {
                     self.walk(&path, place);
                     place.pop();
                 }
-                (false, Some(stem)) => {
+                (false, Some((stem, format))) => {
                     place.push(stem.to_owned());
-                    self.add(&path, place);
+                    self.add(&path, place, format);
                     place.pop();
                 }
-                (false, None) => {}
+                (false, None) if name.ends_with(".md") => {}
+                (false, None) => {
+                    let message = "is not the file of a document".to_owned();
+                    self.add_wrong(
+                        &path,
+                        message,
+                        "let it end in `.json`, `.yaml` or `.yml`, or move it out of the folder",
+                    );
+                }
             }
         }
     }
 
-    fn add(&mut self, file: &Path, place: &[String]) {
+    fn add(&mut self, file: &Path, place: &[String], format: Format) {
         let place: Vec<&str> = place.iter().map(String::as_str).collect();
         let Some((kind, path, label, organization)) = document_at(&place) else {
             let message = "is not the file of a document".to_owned();
@@ -151,14 +190,28 @@ impl Folder {
             Ok(text) => text,
             Err(reason) => return self.add_wrong(file, format!("cannot be read: {reason}"), PERMISSIONS),
         };
-        let value = match serde_json::from_str::<Value>(&text) {
-            Ok(value) => value,
-            Err(error) => return self.add_wrong(file, format!("is not JSON: {error}"), FIX_JSON),
+        let (text, value) = match format.read(text) {
+            Ok(read) => read,
+            Err((message, hint)) => return self.add_wrong(file, message, hint),
         };
+        if let Some(same) = self.documents.iter().find(|other| other.path == path) {
+            let message = format!("is the same document as `{}`", same.file.display());
+            return self.add_wrong(file, message, "remove one of the files");
+        }
         match check(kind, &text, &value, organization.is_some()) {
             Ok(()) => {
                 let (text, value) = as_stored(kind, text, value);
-                self.documents.push(FolderDocument { kind, path, label, organization, text, value });
+                let (file, name) = (file.to_owned(), place.last().copied().unwrap_or_default().to_owned());
+                self.documents.push(FolderDocument {
+                    file,
+                    kind,
+                    name,
+                    path,
+                    label,
+                    organization,
+                    text,
+                    value,
+                });
             }
             Err(error) => {
                 let place =
@@ -170,6 +223,70 @@ impl Folder {
 
     fn add_wrong(&mut self, file: &Path, message: String, hint: impl Into<String>) {
         self.wrong.push(WrongFile { file: file.to_owned(), message, hint: hint.into() });
+    }
+}
+
+impl FolderDocument {
+    /// The document at a place in the folder, such as `["orgs", "acme", "policy"]`, without its text.
+    pub fn at(place: &[&str]) -> Option<Self> {
+        let (kind, path, label, organization) = document_at(place)?;
+        let (file, name) = (place.iter().collect(), place.last().copied().unwrap_or_default().to_owned());
+        Some(Self { file, kind, name, path, label, organization, text: String::new(), value: Value::Null })
+    }
+}
+
+impl Stored {
+    /// Reads a document of the daemon, with what a folder has of it; `None` if there is none.
+    pub(crate) async fn read(client: &Client, document: &FolderDocument) -> Result<Option<Self>, Failure> {
+        let current = document::current::<Box<RawValue>>(client, &document.path).await?;
+        let Some(current) = current else { return Ok(None) };
+        let text = current.body.get().to_owned();
+        let mut value: Value = serde_json::from_str(&text).unwrap_or_default();
+        let Some(members) = value.as_object_mut() else {
+            return Ok(Some(Self { etag: current.etag, text, value }));
+        };
+        match document.kind {
+            // The view lists the assertions that do not hold at present; the document has no such list.
+            Kind::Assertions => drop(members.remove("broken")),
+            // The view of a plugin has more than the settings.
+            Kind::Settings => members.retain(|name, _| name == "config"),
+            Kind::Webhook => members.retain(|name, _| name == "url" || name == "events"),
+            _ => return Ok(Some(Self { etag: current.etag, text, value })),
+        }
+        Ok(Some(Self { etag: current.etag, text: value.to_string(), value }))
+    }
+}
+
+/// How a file is written.
+#[derive(Clone, Copy)]
+enum Format {
+    Json,
+    Yaml,
+}
+
+impl Format {
+    /// The format of a file by its name, and the name without its ending.
+    fn of(name: &str) -> Option<(&str, Self)> {
+        let endings = [(".json", Self::Json), (".yaml", Self::Yaml), (".yml", Self::Yaml)];
+        endings.into_iter().find_map(|(ending, format)| Some((name.strip_suffix(ending)?, format)))
+    }
+
+    /// The document as JSON. The error has its hint.
+    fn read(self, text: String) -> Result<(String, Value), (String, &'static str)> {
+        match self {
+            Self::Json => match serde_json::from_str(&text) {
+                Ok(value) => Ok((text, value)),
+                Err(error) => Err((format!("is not JSON: {error}"), FIX_JSON)),
+            },
+            Self::Yaml => {
+                // `no` is a text here, as in YAML 1.2.
+                let options = serde_saphyr::options! { strict_booleans: true, with_snippet: false };
+                match serde_saphyr::from_str_with_options::<Value>(&text, options) {
+                    Ok(value) => Ok((value.to_string(), value)),
+                    Err(error) => Err((format!("is not YAML: {error}"), FIX_YAML)),
+                }
+            }
+        }
     }
 }
 
@@ -194,6 +311,7 @@ fn as_stored(kind: Kind, text: String, mut value: Value) -> (String, Value) {
 
 const SEE_LAYOUT: &str = "`toolgate apply --help` lists the files of a folder";
 const PERMISSIONS: &str = "check the path and its permissions";
+const FIX_YAML: &str = "fix it at that line; names of tools such as `files/*` stand in quotes";
 const FIX_JSON: &str = "fix it at that line; keys and texts stand in double quotes";
 
 fn read_text(file: &Path) -> Result<String, String> {
@@ -322,7 +440,7 @@ fn check_webhook(value: &Value) -> Result<(), ReadError> {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use super::*;
 
     /// The definition of a tool.
@@ -350,6 +468,7 @@ pub(super) mod tests {
             ("orgs/acme/assertions.json", r#"{"assertions": []}"#),
             ("platform.json", "{}"),
             ("README.md", "no document"),
+            ("orgs/acme/agents/clerk.yaml", "# a clerk\nenabled: [\"files/*\"]\n"),
             ("plugins/pay.json", "not looked at"),
         ]);
         let found = read(folder.path());
@@ -361,6 +480,7 @@ pub(super) mod tests {
             "/v1/orgs/acme/tools/shop/grant",
             "/v1/orgs/acme/policy",
             "/v1/orgs/acme/agents/bot",
+            "/v1/orgs/acme/agents/clerk",
             "/v1/orgs/acme/tools/shop",
             "/v1/orgs/acme/policy/assertions",
         ];
@@ -379,12 +499,23 @@ pub(super) mod tests {
             ("orgs/Acme Inc/policy.json", "{}"),
             ("orgs/acme/webhooks/chat.json", r#"{"url": "https://a.example", "secret": "s"}"#),
             ("orgs/acme/agents/ok.json", r#"{"enabled": []}"#),
+            ("orgs/acme/agents/ok.yml", "enabled: []"),
+            ("orgs/acme/agents/clerk.yaml", "enabled: *files"),
+            ("orgs/acme/agents/notes.txt", "later"),
         ]);
         let found = read(folder.path());
         let wrong: Vec<_> = found.wrong.iter().map(|wrong| format!("{}", wrong.file.display())).collect();
-        for file in ["platform.json", "polcy.json", "acme/policy.json", "Acme Inc/policy.json", "chat.json"] {
+        for file in [
+            "platform.json",
+            "polcy.json",
+            "acme/policy.json",
+            "Acme Inc/policy.json",
+            "chat.json",
+            "clerk.yaml",
+            "notes.txt",
+        ] {
             assert!(wrong.iter().any(|wrong| wrong.ends_with(file)), "{file}: {wrong:?}");
         }
-        assert_eq!((wrong.len(), found.documents.len()), (5, 1));
+        assert_eq!((wrong.len(), found.documents.len()), (8, 1));
     }
 }
