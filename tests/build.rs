@@ -15,11 +15,12 @@ use std::process::{Command, ExitCode};
 /// test of a tool that is missing is ignored; with `TOOLGATE_TEST_TOOLS=required` it fails.
 const TOOLS: &[(&str, &str)] = &[
     ("schemathesis", "schemathesis/bin/schemathesis"),
-    ("providers", "providers/node/node_modules"),
-    ("mcp", "mcp/node/node_modules"),
+    ("clients", "clients/node/node_modules"),
     ("identity", "identity/node_modules"),
     ("openbao", "openbao/bin/bao"),
     ("registry", "registry/usr/bin/docker-registry"),
+    ("prometheus", "prometheus/usr/bin/promtool"),
+    ("mdbook", "mdbook/bin/mdbook"),
     ("published", "published/node_modules"),
     ("console", "console/chromium"),
     ("js", "languages/js/cache"),

@@ -36,6 +36,31 @@ export default plugin({
       const pages = await Promise.all([1, 2].map((page) => http.request(`${text}/echo?page=${page}`, { method: "POST", json: { page } })));
       return pages.map((page) => [page.status, page.text()]);
     }, text),
+    probe("web", async () => {
+      const url = new URL("../a b?x=1#h", "https://example.com/q/w/e");
+      url.searchParams.append("y", "ü");
+      const controller = new AbortController();
+      setTimeout(() => controller.abort(), 1);
+      const reason = await new Promise((resolve) => controller.signal.addEventListener("abort", () => resolve(controller.signal.reason.name)));
+      let ticks = 0;
+      await new Promise((resolve) => {
+        const id = setInterval(() => {
+          if (++ticks === 2) resolve(clearInterval(id));
+        }, 1);
+      });
+      const once = Response.json({ a: 1 });
+      await once.json();
+      const read = await once.text().catch((error) => error.name);
+      const shared = { list: [new Map([[1, new Set("a")]])] };
+      const copy = structuredClone(shared);
+      const isCopy = copy.list[0] !== shared.list[0] && copy.list[0].get(1).has("a");
+      return { url: url.href, isUrl: URL.canParse("nope"), reason, ticks, read, isCopy, uuid: crypto.randomUUID() };
+    }),
+    probe("redirect", async ({ text }) => {
+      const answer = await fetch(text, { method: "POST", headers: { authorization: "s3cret" }, body: new URLSearchParams({ a: "b c" }) });
+      const slow = fetch(text, { signal: AbortSignal.abort() }).catch((error) => error.name);
+      return [answer.status, answer.ok, answer.url, answer.redirected, answer.headers.get("Content-Type"), await answer.text(), await slow];
+    }, text),
     probe("fail", ({ text }) => {
       throw new ToolError(text, { retryable: true, details: { asked: text } });
     }, text),
@@ -66,7 +91,7 @@ export default plugin({
     }),
     probe("surrogate", () => "\ud800"),
     probe("sockets", async () => {
-      const found = ["process", "require", "fetch", "WebSocket", "Deno", "std", "os"].filter((name) => name in globalThis);
+      const found = ["process", "require", "WebSocket", "Deno", "std", "os"].filter((name) => name in globalThis);
       if (found.length) return found;
       throw new ToolError("no way out");
     }),

@@ -8,8 +8,10 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass
+from datetime import datetime
 from enum import Enum
 from typing import Annotated, Literal
+from zoneinfo import ZoneInfo
 
 from toolgate import Plugin, ToolError, context, http, log, tool
 
@@ -66,6 +68,24 @@ def note(text: str) -> dict:
     log("info", "written", "a note", bytes=len(text))
     with open("/workspace/notes/a.txt") as file:
         return {"text": file.read(), "entries": os.listdir("/workspace/notes")}
+
+
+@tool
+def lazy() -> list:
+    """Probes what CPython loads when it is used."""
+    with open("/workspace/table.csv", "w", encoding="utf-8-sig") as file:
+        file.write("é")
+    with open("/workspace/table.csv", encoding="utf-8-sig") as file:
+        texts = [file.read()]
+    texts += [b"\x80".decode("cp1252"), "bücher.example".encode("idna").decode(), b"\x82\xa0".decode("shift_jis")]
+    summer = datetime.strptime("2025-07-01", "%Y-%m-%d").replace(tzinfo=ZoneInfo("Europe/Oslo"))
+    return [*texts, summer.isoformat()]
+
+
+@tool
+def zone(text: str) -> str:
+    """Probes a time zone that does not exist."""
+    return str(ZoneInfo(text))
 
 
 @tool
@@ -161,5 +181,5 @@ plugin = Plugin(
     "probe",
     version="0.1.0",
     capabilities={"filesystem": "workspace", "network": [{"scheme": "http", "host": "api.upstream.test", "port": 8080}]},
-    tools=[types, tasks, facts, chance, note, outside, fetch, fail, raises, never, loop, recurse, exhaust, flood, show, sockets],
+    tools=[types, tasks, facts, chance, note, lazy, zone, outside, fetch, fail, raises, never, loop, recurse, exhaust, flood, show, sockets],
 )

@@ -244,7 +244,7 @@ fn with_generous_limits(settings: &str) -> String {
 
 /// Parses the address from the log line `serving`, as text or JSON. A Unix socket has none: port 0 stands for it.
 fn served_at(line: &str) -> Option<SocketAddr> {
-    let forms = ["serving address=", "\"serving\",\"fields\":[[\"address\",\""];
+    let forms = ["serving address=", "\"serving\",\"fields\":{\"address\":\""];
     let (_, behind) = forms.iter().find_map(|form| line.split_once(form))?;
     match behind.split('"').next()?.trim() {
         unix if unix.starts_with("unix:") => Some(SocketAddr::from(([127, 0, 0, 1], 0))),

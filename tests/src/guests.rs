@@ -29,7 +29,10 @@ pub const SCRIPTED: &[u8] = guest("scripted");
 /// Functions without the plugin contract.
 pub const PLAIN: &[u8] = guest("plain");
 
-const _: () = assert!(GUESTS.len() == 7, "a guest is not named here");
+/// A program, with settings and a log by drafts of WASI.
+pub const OTHER_HOST: &[u8] = guest("other-host");
+
+const _: () = assert!(GUESTS.len() == 8, "a guest is not named here");
 
 const fn guest(name: &str) -> &'static [u8] {
     let mut at = 0;

@@ -69,7 +69,7 @@ impl LocalDispatcher {
             built_in: &[],
         };
         let (stop, shutdown) = (CancellationToken::new(), CancellationToken::new());
-        let (admin, _) = start.restore(Box::new(|_, _| {}), &stop, &shutdown).await.expect("services");
+        let (admin, _) = start.restore(Box::new(|_| {}), &stop, &shutdown).await.expect("services");
         let plugin = Arc::new(load(&sandbox, settings.component).await);
         admin.services().registry.serve(LimitsPatch::default(), vec![plugin]);
         let (principal, source) = ("local".into(), "local");
@@ -133,7 +133,7 @@ async fn store_documents(config: &Config, agent: &str) {
 
 /// A component without the plugin contract gets the namespace `echo`.
 async fn load(sandbox: &Sandbox, file: &[u8]) -> Plugin<toolgate_sandbox::Component> {
-    let code = precompile(file).expect("a component");
+    let code = precompile(file, None).expect("a component");
     let component = sandbox.load(&code).expect("a component");
     let described = match component.describe_functions(file, Some("echo"), None) {
         Some(functions) => functions.json,

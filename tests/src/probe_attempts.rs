@@ -2,9 +2,10 @@
 
 #![allow(clippy::expect_used, reason = "a panic fails the test")]
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, Permissions};
 use std::io;
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
@@ -66,6 +67,12 @@ fn attempts(targets: &ProbeTargets) -> Map<String, Value> {
         ("list outside", fs::read_dir(outside).map(drop)),
         ("write outside", fs::write(outside.join("new"), "1")),
         ("append outside", OpenOptions::new().append(true).open(outside.join("secret")).map(drop)),
+        ("chmod outside", fs::set_permissions(outside.join("secret"), Permissions::from_mode(0o666))),
+        ("chown outside", chown(outside.join("secret"), None, None)),
+        (
+            "chmod open data",
+            File::open(data.join("own")).and_then(|file| file.set_permissions(Permissions::from_mode(0o600))),
+        ),
         ("execute", succeeds(Command::new("/bin/true"))),
         ("compile", compile()),
         ("connect", TcpStream::connect(server).map(drop)),

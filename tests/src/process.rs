@@ -92,6 +92,21 @@ pub fn resident_bytes(pid: u32) -> u64 {
     pages * 4096
 }
 
+/// CPU time of all threads, in microseconds, and how often they went to sleep. Zero for a process that has ended.
+pub fn cpu_us_and_waits(pid: u32) -> (u64, u64) {
+    // The process or a thread may end meanwhile.
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    threads.fold((0, 0), |(cpu_us, waits), thread| {
+        let read = |file: &str| fs::read_to_string(thread.path().join(file)).unwrap_or_default();
+        let cpu_ns: u64 =
+            read("schedstat").split(' ').next().and_then(|field| field.parse().ok()).unwrap_or(0);
+        let status = read("status");
+        let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+        let own_waits: u64 = line.and_then(|line| line.trim().parse().ok()).unwrap_or(0);
+        (cpu_us + cpu_ns / 1000, waits + own_waits)
+    })
+}
+
 /// Number of open descriptors: files, sockets and pipes.
 pub fn open_files(pid: u32) -> usize {
     fs::read_dir(format!("/proc/{pid}/fd")).expect("the process lives").count()

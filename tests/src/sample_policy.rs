@@ -18,9 +18,8 @@ pub fn open(operator: &Client) {
         operator.load_confirmed(&namespace, &PluginFile::of(description).build());
     }
     operator.make("/v1/platform/policy", &document("platform.json")).expect(201);
-    let organization = serde_json::json!({"display_name": "Office", "connected": ["stripe", "resend"]});
-    operator.make("/v1/orgs/office", &organization).expect(201);
-    operator.make("/v1/orgs/office/policy", &document("organization.json")).expect(201);
+    operator.make("/v1/orgs/office", &document("orgs/office/organization.json")).expect(201);
+    operator.make("/v1/orgs/office/policy", &document("orgs/office/policy.json")).expect(201);
     for (name, agent) in agents() {
         operator.make(&format!("/v1/orgs/office/agents/{name}"), &agent).expect(201);
     }
@@ -33,7 +32,7 @@ pub fn plugins() -> Vec<Value> {
 
 /// Agents, by name.
 pub fn agents() -> Vec<(String, Value)> {
-    read_folder("agents")
+    read_folder("orgs/office/agents")
 }
 
 /// Reads one document.

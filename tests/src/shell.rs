@@ -86,6 +86,13 @@ impl ShellOutput {
         out
     }
 
+    /// Standard output of a command that failed with any status.
+    #[track_caller]
+    pub fn expect_refusal(self) -> String {
+        assert!(!self.0.status.success(), "{:?}", self.0);
+        String::from_utf8_lossy(&self.0.stdout).into_owned()
+    }
+
     /// Standard error.
     #[track_caller]
     pub fn expect_failure(self) -> String {

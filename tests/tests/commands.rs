@@ -140,7 +140,7 @@ fn the_deciding_rule_is_marked_and_platform_rules_stay_hidden_from_owners() {
         })
         .collect();
     assert!(verdicts.is_sorted() && verdicts.contains(&0) && verdicts.contains(&2), "{table}");
-    expect(&terminal.fail(&["policy", "explain", "acme/nobody"]), &["no such agent"]);
+    expect(&terminal.fail(&["policy", "explain", "acme/nobody"]), &["no agent `acme/nobody`"]);
     expect(&terminal.fail_as("owner", &["policy", "put", "platform", "platform.json"]), &["owner"]);
 }
 
@@ -242,7 +242,7 @@ fn a_session_is_opened_shown_and_ended_and_its_tools_are_disabled() {
     {
         terminal.fail(gone);
     }
-    expect(&terminal.fail(&["session", "open", "acme/nobody"]), &["no such agent"]);
+    expect(&terminal.fail(&["session", "open", "acme/nobody"]), &["no agent `acme/nobody`"]);
     expect(&terminal.fail(&["session", "open", "acme/bot", "--channel", "fax"]), &["no channel `fax`"]);
 }
 
@@ -371,7 +371,7 @@ fn o6_a_folder_is_applied_whole_or_not_at_all_and_documents_return() {
         &["create organization `acme`", "create agent `acme/bot`"],
     );
     expect(&terminal.fail(&apply(&[])), &["nothing was applied", "--yes"]);
-    expect(&terminal.fail(&["org", "get", "acme"]), &["no organization `acme`"]);
+    expect(&terminal.fail(&["org", "show", "acme"]), &["no organization `acme`"]);
     expect(&terminal.run_ok(&apply(&["--yes"])), &["3 written, 0 deleted"]);
     assert_eq!(terminal.run_ok(&apply(&["--yes"])), "nothing to change\n");
 
@@ -410,7 +410,7 @@ fn o6_a_folder_is_applied_whole_or_not_at_all_and_documents_return() {
     fs::remove_file(terminal.folder.path().join("set/orgs/acme/agents/bot.json")).expect("removed");
     assert_eq!(terminal.run_ok(&apply(&["--yes"])), "nothing to change\n");
     expect(&terminal.run_ok(&apply(&["--yes", "--prune"])), &["delete agent `acme/bot`", "1 deleted"]);
-    terminal.fail(&["agent", "get", "acme/bot"]);
+    terminal.fail(&["agent", "show", "acme/bot"]);
 
     let history = terminal.read_json(&["policy", "history", "acme"]);
     let revisions = history["items"].as_array().expect("revisions");
@@ -424,11 +424,32 @@ fn o6_a_folder_is_applied_whole_or_not_at_all_and_documents_return() {
     assert_eq!(policy(), before);
     // A deleted document returns as well.
     terminal.run_ok(&["agent", "rollback", "acme/bot", "--yes"]);
-    assert_eq!(terminal.read_json(&["agent", "get", "acme/bot"]), json!({"enabled": ["files/read"]}));
+    assert_eq!(terminal.read_json(&["agent", "show", "acme/bot"]), json!({"enabled": ["files/read"]}));
 
-    expect(&terminal.fail(&["org", "delete", "acme"]), &["organization `acme` was not deleted", "--yes"]);
-    terminal.run_ok(&["org", "delete", "acme", "--yes"]);
+    // What the daemon has changes nothing when it is applied.
+    expect(&terminal.run_ok(&["export", "kept"]), &["5 documents are in `kept`"]);
+    assert_eq!(terminal.run_ok(&["apply", "-f", "kept", "--yes"]), "nothing to change\n");
+    expect(&terminal.fail(&["export", "kept"]), &["nothing was written", "`orgs`", "empty folder"]);
+
+    expect(&terminal.fail(&["org", "remove", "acme"]), &["organization `acme` was not deleted", "--yes"]);
+    terminal.run_ok(&["org", "remove", "acme", "--yes"]);
     terminal.fail(&["policy", "history", "acme"]);
+}
+
+/// 9.14: the sample policy can be tried.
+#[test]
+fn o6_the_sample_policy_is_tested_applied_and_exported() {
+    let terminal = Terminal::new();
+    let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/sample_policy");
+    expect(&terminal.run_ok(&["policy", "test", sample]), &["2 assertions", "7 agents", "0 broken"]);
+    expect(&terminal.run_ok(&["apply", "-f", sample, "--yes"]), &["11 written, 0 deleted"]);
+    expect(&terminal.run_ok(&["export", "office", "--organization", "office"]), &["9 documents"]);
+    expect(&terminal.run_ok(&["export", "all"]), &["11 documents"]);
+    assert_eq!(terminal.run_ok(&["apply", "-f", "all", "--yes"]), "nothing to change\n");
+    // A stricter policy: the plan tells which decisions change.
+    terminal.file("all/orgs/office/agents/system.json", r#"{"enabled": [], "subtype": "system"}"#);
+    let plan = terminal.run_ok(&["apply", "-f", "all", "--dry-run"]);
+    expect(&plan, &["change agent `office/system`"]);
 }
 
 /// O6: two applies at once do not mix.
@@ -459,7 +480,7 @@ fn o6_of_two_applies_at_once_the_documents_of_one_are_in_force() {
             assert!(parts.iter().all(|part| error.contains(part)), "{:?}: {error}", apply.status);
         }
         let policy = terminal.read_json(&["policy", "show", "acme"])["document"].clone();
-        let agent = terminal.read_json(&["agent", "get", "acme/bot"]);
+        let agent = terminal.read_json(&["agent", "show", "acme/bot"]);
         assert_eq!(policy, agent, "round {round}: {errors:?}");
     }
 }
@@ -492,7 +513,7 @@ fn o6_a_login_is_a_context_that_later_commands_use() {
     expect(&run(&["context", "list"]).stdout, &["far"]);
     let again = run(&["context", "use", "dev"]);
     assert_eq!(again.status.code(), Some(0), "{}", again.stderr);
-    assert_eq!(run(&["org", "get", "acme"]).status.code(), Some(0));
+    assert_eq!(run(&["org", "show", "acme"]).status.code(), Some(0));
     let list = run(&["context", "list"]);
     assert!(list.stdout.contains("dev") && !list.stdout.contains("tg_"), "{}", list.stdout);
     assert_eq!(run(&["context", "remove", "dev"]).status.code(), Some(0));

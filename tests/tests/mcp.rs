@@ -1,4 +1,4 @@
-//! The MCP server (M2): real clients of both families of revisions, and hostile requests.
+//! The MCP server (M2): real clients of both families of revisions, and hostile requests. `clients.rs` has a bench of more clients.
 
 #![allow(clippy::expect_used, clippy::panic, reason = "a panic fails the test")]
 
@@ -44,7 +44,7 @@ impl Server {
 
     /// Runs a client, and returns its output.
     fn run(&self, program: &Path, script: &str, folder: &Path) -> String {
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("mcp").join(script);
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("clients").join(script);
         let token_file = self.daemon.folder.path().join("agent.token");
         std::fs::write(&token_file, self.agent.token.as_deref().unwrap_or_default()).expect("written");
         let done = process::external_command(program)
@@ -67,7 +67,7 @@ impl Server {
 }
 
 fn tool_path(path: &str) -> PathBuf {
-    process::find_installed(PROGRAM, &format!("mcp/{path}"))
+    process::find_installed(PROGRAM, &format!("clients/{path}"))
 }
 
 /// The members that each request of revision 2026-07-28 has.
@@ -154,61 +154,24 @@ fn list_within(client: &Client, id: &str) -> Reply {
 }
 
 #[test]
-#[cfg_attr(not(has = "mcp"), ignore = "needs the MCP clients, which `.ci/run` installs")]
+#[cfg_attr(not(has = "clients"), ignore = "needs the clients, which `.ci/run` installs")]
 fn m2_the_python_client_uses_every_family_of_revisions() {
     let server = Server::start(&json!({"enabled": ["arithmetic/*", "user/ask"]}));
-    server.run(&tool_path("python/bin/python"), "client.py", server.daemon.folder.path());
+    server.run(&tool_path("mcp-2/bin/python"), "revisions.py", server.daemon.folder.path());
     let calls = server.operator.audit("kind=call&limit=1");
     assert_eq!(calls[0]["call"]["source"], "mcp", "{calls:?}");
 }
 
 #[test]
-#[cfg_attr(not(has = "mcp"), ignore = "needs the MCP clients, which `.ci/run` installs")]
+#[cfg_attr(not(has = "clients"), ignore = "needs the clients, which `.ci/run` installs")]
 fn m2_the_node_client_hears_of_a_changed_list() {
     let server = Server::start(&json!({"enabled": ["arithmetic/*"]}));
     // Node looks for packages beside the script.
     let folder = tool_path("node");
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("mcp/client.mjs");
-    std::fs::copy(script, folder.join("client.mjs")).expect("copied");
-    let script = folder.join("client.mjs");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("clients/list_changed.mjs");
+    std::fs::copy(script, folder.join("list_changed.mjs")).expect("copied");
+    let script = folder.join("list_changed.mjs");
     server.run(Path::new("node"), script.to_str().expect("a path"), &folder);
-}
-
-#[test]
-#[cfg_attr(not(has = "mcp"), ignore = "needs the inspector, which `.ci/run` installs")]
-fn m2_the_inspector_lists_and_calls_over_both_transports() {
-    let server = Server::start(&json!({"enabled": ["arithmetic/*"]}));
-    let folder = server.daemon.folder.path();
-    let inspector = "node/node_modules/@modelcontextprotocol/inspector/clients/launcher/build/index.js";
-    let inspector = tool_path(inspector);
-    let token = server.agent.token.as_deref().expect("a token");
-    std::fs::write(folder.join("agent.token"), token).expect("written");
-    let origin = format!("http://{}", server.daemon.address);
-    let (url, header) = (format!("{origin}/mcp"), format!("Authorization: Bearer {token}"));
-    let by_http = ["--transport", "http", "--server-url", &*url, "--header", &*header];
-    let by_stdio = ["--", PROGRAM, "mcp", "--stdio", "--server", &*origin, "--token-file", "agent.token"];
-    for target in [&by_http[..], &by_stdio[..]] {
-        let run = |method: &[&str]| {
-            let mut command = process::external_command("node");
-            command.arg(&inspector).arg("--cli").args(method).args(target);
-            let done = command.current_dir(folder).env("HOME", folder).output().expect("it runs");
-            let output = String::from_utf8_lossy(&done.stdout).into_owned();
-            assert!(done.status.success(), "{method:?}: {output}{}", String::from_utf8_lossy(&done.stderr));
-            serde_json::from_str::<Value>(&output).expect("JSON")
-        };
-        let listed = run(&["--method", "tools/list"]);
-        assert!(listed["tools"].to_string().contains("call_arithmetic_evaluate"), "{listed}");
-        let call = [
-            "--method",
-            "tools/call",
-            "--tool-name",
-            "call_arithmetic_evaluate",
-            "--tool-arg",
-            "expression=6*7",
-        ];
-        let done = run(&call);
-        assert_eq!(done["structuredContent"]["decimal"], "42", "{done}");
-    }
 }
 
 #[test]
@@ -395,6 +358,36 @@ fn m2_the_token_decides_the_agent() {
     server.agent.post("/v1/sessions", &json!({"agent": "acme/bot"})).expect_refusal(403, "FORBIDDEN");
 }
 
+/// K5, O4: the calls of an agent's token are made for its user, also after a restart, and in sessions of their own.
+#[test]
+fn k5_a_token_of_an_agent_names_its_user() {
+    let mut server = Server::start(&json!({"enabled": ["arithmetic/*"]}));
+    let token = |user: Value| {
+        let request = json!({"role": "agent", "organization": "acme", "agents": ["bot"], "user": user});
+        server.operator.post("/v1/tokens", &request)
+    };
+    for wrong in [json!(""), json!("a\nb"), json!("x".repeat(256))] {
+        token(wrong).expect_refusal(400, "INVALID_REQUEST");
+    }
+    let orchestrator = json!({"role": "orchestrator", "organization": "acme", "user": "ann"});
+    server.operator.post("/v1/tokens", &orchestrator).expect_refusal(400, "INVALID_REQUEST");
+    let made = token(json!("ann")).expect(201).json();
+    assert_eq!(made["user"], "ann");
+    let text = made["token"].as_str().expect("a token").to_owned();
+    let users = |server: &Server| {
+        for token in [Some(&*text), server.agent.token.as_deref()] {
+            let client = Client::new(server.daemon.address, token);
+            call(&client, "call_arithmetic_evaluate", json!({"expression": "1"}));
+        }
+        let rows = server.daemon.operator().audit("kind=call&limit=2");
+        assert_ne!(rows[0]["call"]["session"], rows[1]["call"]["session"]);
+        [rows[1]["call"]["user"].clone(), rows[0]["call"]["user"].clone()]
+    };
+    assert_eq!(users(&server), [json!("ann"), Value::Null]);
+    server.daemon = server.daemon.crash_and_restart();
+    assert_eq!(users(&server), [json!("ann"), Value::Null]);
+}
+
 #[test]
 fn m2_the_embedded_daemon_serves_an_agent_of_its_own() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -514,11 +507,17 @@ fn m2_a_tool_for_the_client_is_listed_where_the_client_performs_it() {
     let ask = explained("user%2Fask");
     assert!(ask["left_out"].as_str().is_some_and(|text| text.contains("toolgate/client-tools")), "{ask}");
     assert_eq!(explained("time%2Fnow")["left_out"], Value::Null);
-    // A client that does not wait is told what the call waits for.
-    let arguments = json!({"question": "Which day?"});
-    let params = json!({"name": "call_user_ask", "arguments": arguments, "_meta": {"toolgate/wait-ms": 0}});
-    let answer = send(&server.agent, "tools/call", params, &[]).expect(200).json();
-    assert_eq!(answer["result"]["isError"], true, "{answer}");
+    // A client that does not wait is told what the call waits for, and one that asks nobody that it must ask in another way.
+    let ask = |meta: Value| {
+        let params = json!({"name": "call_user_ask", "arguments": {"question": "Which day?"}, "_meta": meta});
+        let answer = send(&server.agent, "tools/call", params, &[]).expect(200).json();
+        assert_eq!(answer["result"]["isError"], true, "{answer}");
+        answer["result"]["content"][0]["text"].as_str().expect("a text").to_owned()
+    };
+    let waiting = ask(json!({"toolgate/client-tools": true, "toolgate/wait-ms": 0}));
+    assert!(waiting.contains("waits for the client"), "{waiting}");
+    let refused = ask(json!({}));
+    assert!(refused.contains("shows its user no questions"), "{refused}");
 }
 
 /// The Python client answers such a question; one that does not answer gets the end of the call.
@@ -644,7 +643,7 @@ fn m2_a_subscription_ends_with_its_token() {
 }
 
 #[test]
-#[cfg_attr(not(has = "mcp"), ignore = "needs Python, which `.ci/run` sets up")]
+#[cfg_attr(not(has = "clients"), ignore = "needs Python, which `.ci/run` sets up")]
 fn m2_the_program_in_the_docs_is_python() {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../daemon/docs/mcp.md");
     let page = std::fs::read_to_string(page).expect("the page");
@@ -652,6 +651,6 @@ fn m2_the_program_in_the_docs_is_python() {
         page.split("```python\n").nth(1).and_then(|rest| rest.split("```").next()).expect("a program");
     let check = "import ast, sys; ast.parse(sys.argv[1])";
     let done =
-        Command::new(tool_path("python/bin/python")).args(["-c", check, program]).output().expect("it runs");
+        Command::new(tool_path("mcp-2/bin/python")).args(["-c", check, program]).output().expect("it runs");
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
 }

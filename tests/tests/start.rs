@@ -241,6 +241,29 @@ fn a_wrong_file_in_the_data_folder_is_named_with_a_hint() {
     }
 }
 
+/// operators.md 43: new keys would make the log look damaged.
+#[test]
+fn a_start_without_the_keys_of_its_data_names_them_and_makes_none() {
+    let mut daemon = Daemon::start(PROGRAM, "");
+    daemon.operator().make_agent("acme/bot", &json!({"enabled": ["text/*"]}));
+    daemon.crash();
+    let (folder, keys) = (tempfile::tempdir().expect("a folder"), daemon.data().join("keys"));
+    let kept = folder.path().join("kept");
+    fs::rename(&keys, &kept).expect("moved");
+    let data = daemon.data();
+    let ended = start_fails(folder.path(), &["--data", data.to_str().expect("UTF-8")]);
+    let (message, hint) = message_and_hint(&ended);
+    for name in ["audit.key", "data.key"] {
+        assert!(message.contains(&format!("`{}`", keys.join(name).display())), "{message}");
+    }
+    assert!(hint.contains("put the files back"), "{hint}");
+    assert!(!keys.join("audit.key").exists() && !keys.join("data.key").exists());
+    fs::remove_dir_all(&keys).expect("removed");
+    fs::rename(&kept, &keys).expect("moved back");
+    let daemon = daemon.crash_and_restart();
+    daemon.operator().get("/v1/orgs/acme/agents/bot").expect(200);
+}
+
 #[test]
 fn a_missing_certificate_file_is_reported_with_its_setting() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -251,6 +274,15 @@ fn a_missing_certificate_file_is_reported_with_its_setting() {
     let (message, hint) = message_and_hint(&ended);
     assert!(message.contains("`missing.pem`"), "{message}");
     assert!(hint.contains("`ca_file`") && hint.contains("`[credentials]`"), "{hint}");
+    // With a log of JSON lines, the last word is one, too (O5).
+    let settings = "[log]\nformat = \"json\"\n[credentials]\nca_file = \"missing.pem\"";
+    fs::write(folder.path().join("t.toml"), settings).expect("settings");
+    let ended = start_fails(folder.path(), &["--config", "t.toml", "--data", "data"]);
+    let lines: Result<Vec<Value>, _> = ended.stderr.lines().map(serde_json::from_str).collect();
+    let lines = lines.unwrap_or_else(|error| panic!("{error}: {}", ended.stderr));
+    let last = lines.last().expect("a line");
+    assert_eq!((&last["level"], last["message"].as_str()), (&Value::from("ERROR"), Some(message)));
+    assert_eq!(last["fields"]["hint"].as_str(), Some(hint));
 }
 
 /// Files and servers that a probe of the wall may reach; the folder is removed with them.
@@ -287,8 +319,16 @@ impl Surroundings {
 }
 
 /// Attempts that a daemon needs.
-const NEEDED: &[&str] =
-    &["read data", "write data", "move data", "read settings", "read hosts", "compile", "connect"];
+const NEEDED: &[&str] = &[
+    "read data",
+    "write data",
+    "move data",
+    "chmod open data",
+    "read settings",
+    "read hosts",
+    "compile",
+    "connect",
+];
 
 /// Attempts that no daemon needs, bounded by Landlock or seccomp of every supported kernel.
 const BOUNDED: &[&str] = &[
@@ -296,6 +336,8 @@ const BOUNDED: &[&str] = &[
     "list outside",
     "write outside",
     "append outside",
+    "chmod outside",
+    "chown outside",
     "execute",
     "connect to a socket of the machine",
     "listen",

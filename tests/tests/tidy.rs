@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use toolgate_tests::guests::{Embedded, GUESTS};
+use toolgate_tests::process::{external_command, find_installed};
 use toolgate_tests::{Daemon, Value};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_toolgate-under-test");
@@ -36,7 +37,7 @@ const HOST: &[(&str, &str)] = &[
     (
         "toolgate-cli",
         "anstream base64 bytes clap http-body-util hyper hyper-rustls hyper-util jiff parking_lot ring rustls serde \
-         serde_json terminal_size thiserror tokio toolgate-api tower-service url webpki-roots",
+         serde-saphyr serde_json terminal_size thiserror tokio toolgate-api tower-service url webpki-roots",
     ),
     // Settings, keys, documents and the store: with `toolgate-audit` the only crates with SQL.
     (
@@ -304,6 +305,28 @@ fn o5_every_event_of_the_log_is_in_its_documentation() {
         let source = source.split("#[cfg(test)]").next().unwrap_or_default();
         for event in source.split("event = \"").skip(1).filter_map(|rest| rest.split('"').next()) {
             assert!(page.contains(&format!("`{event}`")), "`logs.md` does not name `{event}`");
+        }
+    }
+}
+
+/// The pages as a site: mdBook finds no fault, and no link leads out of the book to a file that a site does not have.
+#[test]
+#[cfg_attr(not(has = "mdbook"), ignore = "needs mdBook, which `.ci/run` installs")]
+fn o6_mdbook_builds_the_book_and_its_links_stay_inside() {
+    let site = tempfile::tempdir().expect("a folder");
+    let mut mdbook = external_command(find_installed(PROGRAM, "mdbook/bin/mdbook"));
+    mdbook.arg("build").arg(workspace().join("daemon/docs")).arg("--dest-dir").arg(site.path());
+    let told = mdbook.output().expect("mdBook");
+    let text = String::from_utf8_lossy(&told.stderr);
+    assert!(told.status.success() && !text.contains("WARN") && !text.contains("ERROR"), "{text}");
+    let pages = fs::read_dir(site.path()).expect("the site").map(|entry| entry.expect("an entry").path());
+    let pages: Vec<_> = pages.filter(|page| page.extension().is_some_and(|kind| kind == "html")).collect();
+    assert!(pages.len() > 40, "{pages:?}");
+    for page in pages {
+        let html = read(&page);
+        let links = html.split("href=\"").skip(1).filter_map(|rest| rest.split(['"', '#']).next());
+        for link in links.filter(|link| !link.is_empty() && !link.contains(':')) {
+            assert!(site.path().join(link).exists(), "`{}` links to `{link}`", page.display());
         }
     }
 }

@@ -49,7 +49,7 @@ struct Request {
 /// Measures and prints everything.
 pub fn print(runtime: &Runtime, echo: &[u8]) {
     let sandbox = Sandbox::new(&SandboxSettings::default()).unwrap();
-    let component = sandbox.load(&precompile(echo).unwrap()).unwrap();
+    let component = sandbox.load(&precompile(echo, None).unwrap()).unwrap();
     let empty = resident_mib();
     let fleet = Fleet::new(Plan::FLEET, &component);
     let documents = resident_mib();

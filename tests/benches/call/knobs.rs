@@ -233,7 +233,7 @@ fn intent(call: &str, arguments_sha256: Sha256) -> CallIntent<'_> {
         arguments_sha256,
         nulls_removed: Vec::new(),
         verdict: Verdict::Run,
-        reason: Reason { layer: "agent".into(), rule: "enabled".into() },
+        reason: Reason::by("agent", "enabled"),
         policy_revision: 1,
         plugin: Some(PluginStamp { version: "1.0.0".into(), digest: "sha256:00".into() }),
         source: "bench".into(),

@@ -6,8 +6,7 @@
 //! audit log and its index.
 //!
 //! `cargo bench --profile dist --workspace --bench call`, with one of
-//! - `-- profile`: a minute of (d), for `perf` (`profile gate`: gate and sandbox, `profile bare`: (c)); under
-//!   `valgrind --tool=callgrind --smc-check=all-non-file`, which counts instructions, `rounds=1 instances=64`
+//! - `-- profile`: a minute of (d), for `perf` (`profile gate`: gate and sandbox, `profile bare`: (c))
 //! - `-- instructions dispatcher|http calls=N`: N calls on one thread, for `instructions.sh`
 //! - `-- knobs`: the cost of each safety setting; with `--write` it updates `daemon/docs/cost.md`
 //! - `-- fleet`: decisions, changes, memory and broker with 10,000 tools and 100,000 agents

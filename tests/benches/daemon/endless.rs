@@ -41,13 +41,25 @@ pub fn memory() {
     }
 }
 
+/// Calls that cost the daemon more than their guests: long results, and long arguments that are refused.
+pub fn host() {
+    let unknown: serde_json::Map<_, _> = (0..4_000).map(|at| (format!("unknown{at}"), json!(at))).collect();
+    for (tool, arguments, end) in [
+        ("echo/long_text", json!({"bytes": 1_000_000}), "ok"),
+        ("echo/echo", Value::Object(unknown), "INVALID_ARGUMENTS"),
+    ] {
+        println!("{tool}, {end}");
+        measure_beside(&Noise { tool, arguments, end }, &[0, 8]);
+    }
+}
+
 fn measure_beside(noise: &Noise, counts: &[usize]) {
     let daemon = Daemon::start(PROGRAM, SETTINGS);
     let operator = daemon.operator();
     operator.load("hostile", guests::HOSTILE);
     operator.load("echo", guest("echo"));
     operator.make_agent("quiet/bot", &json!({"enabled": ["echo/*"]}));
-    operator.make_agent("noisy/bot", &json!({"enabled": ["hostile/*"], "limits": {"deadline_ms": 1_000}}));
+    operator.make_agent("noisy/bot", &json!({"enabled": ["*"], "limits": {"deadline_ms": 1_000, "output_bytes": 1_048_576}}));
     let quiet = operator.open_session("quiet/bot");
     println!("small call p50 / p99, /healthz p50 / p99, each on a new connection");
     for &guests in counts {

@@ -8,6 +8,7 @@
 //! - `json`: `text/json_query` on a mebibyte, beside jaq without a sandbox
 //! - `endless`: a small call and `/healthz` beside endless guests, on every core and more
 //! - `memory`: the same beside guests that fill, copy, touch and grow memory
+//! - `host`: the same beside calls that cost the daemon more than their guests (1 MB results, 64 KB of refused arguments)
 //! - `fronts`: CPU time of a call over HTTP, TLS, HTTP/2 and MCP, beside `rmcp` alone
 //! - `languages FILE…`: the cost of plugins of other languages, each with the tool `greet`, as `toolgate new` makes it
 //! - `lists`: lists of a thousand tools in each provider's form
@@ -45,13 +46,14 @@ fn main() {
     if std::env::args().any(|argument| argument == fronts::SERVE_RMCP) {
         return fronts::serve_rmcp();
     }
-    let parts: [(&str, fn()); 13] = [
+    let parts: [(&str, fn()); 14] = [
         ("start", plugins::start),
         ("plugins", plugins::many),
         ("search", search::search),
         ("json", json::query),
         ("endless", endless::endless),
         ("memory", endless::memory),
+        ("host", endless::host),
         ("fronts", fronts::fronts),
         ("languages", languages::languages),
         ("lists", lists::lists),

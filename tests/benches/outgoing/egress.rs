@@ -60,7 +60,12 @@ impl Calls {
             let (store, session) = (store.clone(), Arc::clone(&session));
             async move {
                 let (organization, providers) = &*session;
-                let rights = CredentialRights { providers, user: None, user_credentials: false };
+                let rights = CredentialRights {
+                    providers,
+                    user: None,
+                    speaks_for_organization: true,
+                    user_credentials: false,
+                };
                 let wanted = CredentialRequest { organization, rights, target: permitted.target() };
                 Ok(store.for_request(&wanted, now_ms()).await?)
             }
@@ -124,6 +129,7 @@ async fn store(folder: &TempDir) -> Credentials {
     let settings = CredentialSettings {
         audit,
         references: None,
+        files: None,
         source: RootKeySource::Generated(folder.path().join("root")),
         http: token_client(HostClient::new(HostClientSettings::default()).unwrap()),
         redirect_url: "http://localhost/v1/oauth/callback".to_owned(),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rcgen::{
     BasicConstraints, Certificate, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
-    date_time_ymd,
+    SanType, date_time_ymd,
 };
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
@@ -14,8 +14,10 @@ use tokio_rustls::rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use tokio_rustls::rustls::server::{ClientHello, ResolvesServerCert};
 use tokio_rustls::rustls::sign::CertifiedKey;
 
+use super::own_address;
+
 /// Labels below `upstream.test` with an invalid certificate, each with its fault.
-pub const UNTRUSTED: [(&str, &str); 7] = [
+pub const UNTRUSTED: [(&str, &str); 8] = [
     ("expired", "expired"),
     ("early", "not yet valid"),
     ("wrong", "issued for another host"),
@@ -23,6 +25,7 @@ pub const UNTRUSTED: [(&str, &str); 7] = [
     ("unknown", "unknown issuer"),
     ("unentitled", "issuer is no authority"),
     ("client", "client certificate"),
+    ("authority", "certificate of an authority"),
 ];
 
 /// Label of the positive twin: a valid certificate made the same way.
@@ -35,10 +38,11 @@ const COMMON: [&str; 4] = ["api", "other", "moving", "mixed"];
 pub fn make() -> (String, TlsAcceptor) {
     let provider = Arc::new(ring::default_provider());
     let (authority, issuer) = authority("the authority");
-    let certificates = Certificates {
-        common: sign(parameters(&COMMON), &issuer, &[], &provider),
-        special: special(&issuer, &provider),
-    };
+    let mut common = parameters(&COMMON);
+    // For clients without a name server.
+    common.subject_alt_names.push(SanType::IpAddress(own_address()));
+    let certificates =
+        Certificates { common: sign(common, &issuer, &[], &provider), special: special(&issuer, &provider) };
     let config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .expect("versions of TLS")
@@ -82,6 +86,7 @@ fn special(issuer: &Authority, provider: &CryptoProvider) -> HashMap<String, Arc
         signed("client", &|parameters| {
             parameters.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
         }),
+        signed("authority", &|parameters| parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained)),
         (name("selfsigned"), sign_itself(&parameters(&["selfsigned"]), provider)),
         (name("unknown"), sign(parameters(&["unknown"]), &authority("a stranger").1, &[], provider)),
         (name("unentitled"), sign(parameters(&["unentitled"]), &middle, &[&middle_certificate], provider)),

@@ -44,7 +44,7 @@ fn use_plugins(terminal: &Terminal) {
     terminal.run_ok(&["plugin", "approve", "sums", "--yes"]);
     assert_eq!(shown("version"), "1.2.0");
 
-    expect(&terminal.run_ok(&["catalogue", "--org", "acme", "sums"]), &["sums"]);
+    expect(&terminal.run_ok(&["catalogue", "--organization", "acme", "sums"]), &["sums"]);
     let operator = terminal.daemon.operator();
     let consent = || text(&operator.get("/v1/orgs/acme/enabled/sums").expect(200).json()["consent"]);
     terminal.run_ok(&["org", "enable", "acme", "sums", "--accept", "--yes"]);
@@ -76,7 +76,9 @@ fn use_sessions(terminal: &Terminal) {
     expect(&terminal.run_ok(&["session", "calls", id]), &["answered", "withdrawn", "CANCELLED"]);
 
     let made = text(&terminal.read_json(&["token", "create", "--role", "auditor"])["id"]);
-    terminal.run_ok(&["token", "revoke", &made]);
+    let rotated = text(&terminal.read_json(&["token", "rotate", &made])["id"]);
+    assert!(!terminal.run_ok(&["token", "list"]).contains(&made));
+    terminal.run_ok(&["token", "revoke", &rotated]);
     let left = terminal.run_ok(&["token", "list"]);
     assert!(!left.contains(&made), "{left}");
 }
@@ -124,7 +126,7 @@ fn use_documents(terminal: &Terminal) {
     let revisions = terminal.read_json(&["org", "history", "acme"]);
     assert_eq!(revisions["items"].as_array().map(Vec::len), Some(2), "{revisions}");
     terminal.run_ok(&["org", "rollback", "acme", "--yes"]);
-    assert_eq!(terminal.read_json(&["org", "get", "acme"])["display_name"], json!(null));
+    assert_eq!(terminal.read_json(&["org", "show", "acme"])["display_name"], json!(null));
 
     let assertion = json!({"name": "no-deletes", "never": {"tools": ["files/delete"]}});
     terminal.file("assertions.json", &json!({"assertions": [assertion]}).to_string());
@@ -136,6 +138,6 @@ fn use_documents(terminal: &Terminal) {
     let revisions = terminal.read_json(&["agent", "history", "acme/bot"]);
     assert_eq!(revisions["items"].as_array().map(Vec::len), Some(1), "{revisions}");
     terminal.run_ok(&["org", "delete-data", "acme", "--yes"]);
-    terminal.run_ok(&["agent", "delete", "acme/bot"]);
-    terminal.fail(&["agent", "get", "acme/bot"]);
+    terminal.run_ok(&["agent", "remove", "acme/bot"]);
+    terminal.fail(&["agent", "show", "acme/bot"]);
 }

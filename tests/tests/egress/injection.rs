@@ -35,7 +35,7 @@ impl Harness {
     fn new(upstream: &Upstream) -> Self {
         let runtime = tokio::runtime::Runtime::new().expect("a runtime");
         let sandbox = Sandbox::new(&SandboxSettings::default()).expect("a sandbox");
-        let component = sandbox.load(&precompile(guests::CALLER).expect("compiled")).expect("loaded");
+        let component = sandbox.load(&precompile(guests::CALLER, None).expect("compiled")).expect("loaded");
         let described = runtime.block_on(sandbox.describe(&component, None)).expect("a description");
         let plugin = Plugin::with_trusted_hints(
             Digest::from_sha256([7; 32]),

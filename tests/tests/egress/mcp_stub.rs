@@ -86,6 +86,30 @@ fn m4_a_mount_without_a_usable_tool_says_which_and_why() {
     });
 }
 
+/// The refusal of the address is told, and not that of the request with which the oldest transport was tried.
+#[test]
+fn m4_an_address_without_a_server_is_told_as_such_where_get_is_not_granted() {
+    with_fixture(|fixture| {
+        let operator = fixture.daemon.operator();
+        operator.make_agent("nothing/bot", &json!({"enabled": ["*"]}));
+        let host =
+            json!({"host": "api.upstream.test", "port": 8443, "path": "/mcp", "methods": ["POST", "DELETE"]});
+        let grant = fixture.upstream.grant(json!({"network": [host]}));
+        operator.make("/v1/orgs/nothing/tools/wiki/grant", &grant).expect(201);
+        fixture.upstream.answer(|_| upstream::answer(404, &[("Connection", "close")], b""));
+        let definition =
+            json!({"kind": "mcp", "description": "Pages.", "url": "https://api.upstream.test:8443/mcp"});
+        let refused = operator.make("/v1/orgs/nothing/tools/wiki", &definition);
+        let told = refused.text();
+        assert!(
+            told.contains("status 404")
+                && told.contains("2024-11-05 could not be tried")
+                && !told.contains("NETWORK_DENIED"),
+            "{told}"
+        );
+    });
+}
+
 #[test]
 fn m4_what_servers_in_the_wild_send_is_mounted_with_notes_and_called() {
     with_fixture(|fixture| {

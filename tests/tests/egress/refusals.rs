@@ -84,6 +84,13 @@ fn b3_one_private_address_of_a_name_refuses_the_request() {
         assert_eq!(fixture.upstream.connections(), before, "a connection was opened");
         fixture.upstream.dns.set_answers("moving.upstream.test", &[&[&here, &here]]);
         fetch(&session, "GET", url).output();
+        // The grant for a private address that no rule names has both parts that it lacks.
+        let reply = fetch(&session, "GET", "http://127.0.0.9:81/").expect_error("NETWORK_DENIED");
+        let lacking = &reply.0["error"]["details"]["grant"];
+        assert_eq!(
+            (&lacking["private_networks"], &lacking["plain_http"]),
+            (&json!(["127.0.0.9/32"]), &json!(["127.0.0.9:81"]))
+        );
         // A literal address is checked by the same rules.
         let reply = fetch(&session, "GET", "https://127.0.0.1:8443/").expect_error("NETWORK_DENIED");
         assert_eq!(

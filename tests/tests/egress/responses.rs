@@ -232,10 +232,13 @@ fn b3_a_server_with_an_invalid_certificate_gets_no_request() {
             let (ending, adds_authority) = match label {
                 "expired" | "early" => ("its certificate is not valid at this time", false),
                 "wrong" => ("its certificate is for another name", false),
-                "client" | "unentitled" => ("its certificate is not to be trusted", false),
+                "client" => ("its certificate is not for a server", false),
+                "authority" => ("a server needs one that the authority issued to it", false),
+                "unentitled" => ("its certificate is not to be trusted", false),
                 _ => ("`extra_ca` of the grant adds an authority", true),
             };
             assert!(reply.message().contains("certificate"), "{label}, {why}: {}", reply.0);
+            assert_eq!(reply.0["error"]["retryable"], false, "{label}, {why}: waiting does not help");
             assert!(reply.message().ends_with(ending), "{label}, {why}: {}", reply.0);
             assert_eq!(reply.message().contains("extra_ca"), adds_authority, "{label}, {why}");
             let effects = fixture.effects(&session);

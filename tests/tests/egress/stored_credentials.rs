@@ -91,3 +91,59 @@ fn k2_a_stored_credential_is_sent_only_to_its_bound_hosts() {
         assert!(fetch(&no_user, "GET", CHARGES).output().to_string().contains(SECRET));
     });
 }
+
+/// K5: over MCP nobody says for whom a call is made, so what is not shared serves calls with a named user or over HTTP alone.
+#[test]
+fn k5_a_credential_that_is_not_shared_serves_no_mcp_client_and_explain_names_it() {
+    with_fixture(|fixture| {
+        fixture.upstream.answer(|_| upstream::ok("text/plain", "here"));
+        let operator = fixture.daemon.operator();
+        operator.make_agent("club/mcp", &json!({"enabled": ["*"]}));
+        let mut grant = super::grant(&fixture.upstream);
+        grant["credentials"] = json!(["stripe"]);
+        operator.replace("/v1/plugins/caller/grant", &grant).expect(200);
+        let path = "/v1/orgs/club/credentials/stripe";
+        operator.make(path, &bearer(SECRET, &json!({"shared": false}))).expect(201);
+        let headers = [
+            ("Content-Type", "application/json"),
+            ("Accept", "application/json, text/event-stream"),
+            ("MCP-Protocol-Version", "2026-07-28"),
+            ("Mcp-Method", "tools/call"),
+            ("Mcp-Name", "call_caller_fetch"),
+        ];
+        let over_mcp = || {
+            let arguments = json!({"method": "GET", "url": CHARGES, "headers": []});
+            let meta = json!({
+                "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+                "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+                "io.modelcontextprotocol/clientCapabilities": {},
+            });
+            let params = json!({"name": "call_caller_fetch", "arguments": arguments, "_meta": meta});
+            let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
+            operator
+                .send("POST", "/mcp?agent=club/mcp", &headers, call.to_string().as_bytes())
+                .expect(200)
+                .text()
+        };
+        let explained = || {
+            let explain = "/v1/orgs/club/agents/mcp/explain?tool=caller/fetch";
+            operator.get(explain).expect(200).json()["tools"][0]["not_over_mcp"].clone()
+        };
+        let before = fixture.upstream.requests().len();
+        let refused = over_mcp();
+        assert!(refused.contains("is not shared with this caller"), "{refused}");
+        assert_eq!(fixture.upstream.requests().len(), before, "nothing was sent");
+        assert_eq!(explained(), json!(["stripe/stripe"]));
+        let request = json!({"agent": "club/mcp"});
+        let opened = operator.post("/v1/sessions", &request).expect(201).json();
+        let id = opened["session"].as_str().unwrap_or_default().to_owned();
+        fetch(&Session { client: operator.clone(), id }, "GET", CHARGES).output();
+        let sent = Some(format!("Bearer {SECRET}"));
+        assert_eq!(last_authorization(fixture), sent);
+
+        operator.replace(path, &bearer(SECRET, &json!({"shared": true}))).expect(200);
+        assert!(over_mcp().contains("here"));
+        assert_eq!((last_authorization(fixture), explained()), (sent, Value::Null));
+        operator.replace("/v1/plugins/caller/grant", &super::grant(&fixture.upstream)).expect(200);
+    });
+}

@@ -155,6 +155,7 @@ fn g11_calls_that_match_the_approved_schema_run_as_often_as_approved() {
         let shape = json!({"decision": "approve", "uses": 2, "arguments": {"/amount": {"type": "integer", "maximum": 10}}});
         let decided = agent.decide(&approval, shape).expect(200).json();
         assert_eq!((&decided["state"], &decided["uses_left"]), (&json!("approved"), &json!(2)));
+        assert_eq!(decided["decided_by_label"], "owner");
         agent.ask_approval("large", payment(11));
         agent.ask_approval("eve", json!({"to": "eve", "amount": 5}));
         assert_eq!(agent.pay("c2", payment(10)).status(), "ok");
@@ -359,6 +360,14 @@ fn g18_an_approver_approves_with_other_arguments() {
             (json!({"decision": "deny", "arguments_instead": instead}), 400, "INVALID_REQUEST"),
         ] {
             agent.decide(&approval, invalid).expect_refusal(status, error_type);
+        }
+        // N2: neither a number beyond those of `f64` nor deep nesting ends the handler.
+        for odd in ["1e999".to_owned(), "[".repeat(200) + &"]".repeat(200)] {
+            let body = format!(r#"{{"decision": "approve", "arguments_instead": {{"path": {odd}}}}}"#);
+            let (path, headers) =
+                (format!("/v1/approvals/{approval}"), [("Content-Type", "application/json")]);
+            let reply = agent.owner.send("POST", &path, &headers, body.as_bytes());
+            assert!([400, 422].contains(&reply.status), "{odd}: {}", reply.text());
         }
         let decision = json!({"decision": "approve", "arguments_instead": instead});
         let decided = agent.decide(&approval, decision).expect(200).json();

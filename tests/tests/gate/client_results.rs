@@ -190,3 +190,24 @@ fn t3_the_number_of_pending_client_calls_is_limited() {
         assert_eq!(ask(1), ["client_required"]);
     });
 }
+
+/// G18: the note that an approver changed the arguments stays to the end of the call.
+#[test]
+fn g18_a_clients_result_keeps_the_note_of_changed_arguments() {
+    with_fixture(|fixture| {
+        let agent = fixture.agent(&json!({"enabled": ["user/ask"], "require_approval_for": ["user/ask"]}));
+        let waiting = agent.ask("c1");
+        let approval = waiting["results"][0]["approval"]["id"].as_str().expect("an approval").to_owned();
+        let instead = json!({"question": "Which week?"});
+        agent.decide(&approval, json!({"decision": "approve", "arguments_instead": instead})).expect(200);
+        assert_eq!(agent.ask("c1")["results"][0]["payload"]["question"], instead["question"]);
+        let ended = agent.post_result("c1", json!({"status": "ok", "output": {"answer": "23"}})).expect(200);
+        let ended = ended.json();
+        let note = ended["content"][0]["text"].as_str().unwrap_or_default();
+        assert!(
+            note.contains("The approver changed the arguments") && note.contains("Which week?"),
+            "{ended}"
+        );
+        assert_eq!(ended["output"], json!({"answer": "23"}));
+    });
+}

@@ -1,5 +1,6 @@
 //! Scripts in JavaScript (T13): the built-in plugin `code`.
 
+use toolgate_tests::events::Stream;
 use toolgate_tests::{CallReply, Client, json};
 
 use crate::{Agent, with_fixture};
@@ -49,6 +50,7 @@ fn t13_a_script_in_javascript_combines_tools() {
 fn t13_a_refusal_that_a_script_hides_is_in_the_log() {
     with_fixture(|fixture| {
         let agent = fixture.agent(&json!({"enabled": ["pay/quote", "code/*"]}));
+        let mut stream = Stream::open(&agent.session.client, &agent.session.path("/events"));
         let reply = agent.code("c1", r#"
             const codes = [];
             for (const [space, name, input] of [["pay", "send", {to: "bob", amount: 1}], ["code", "run", {script: ""}]])
@@ -61,6 +63,8 @@ fn t13_a_refusal_that_a_script_hides_is_in_the_log() {
         let acts = fixture.operator.audit("action=call.refuse");
         let act = acts.iter().find(|act| act["admin"]["target"] == agent.session.id).expect("a record");
         assert_eq!(act["admin"]["details"], json!({"call": "c1 #2", "tool": "code/run"}), "{act}");
+        let told = ["tool_call", "tool_call", "tool_error", "tool_call", "tool_error", "tool_result"];
+        assert_eq!(stream.names(6), told);
     });
 }
 

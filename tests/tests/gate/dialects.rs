@@ -1,8 +1,8 @@
 //! Calls in every dialect (R1, M3). `providers.rs` tests the responses with the providers' client libraries.
 
-use toolgate_tests::{Value, json};
+use toolgate_tests::{Daemon, Value, guests, json};
 
-use crate::with_fixture;
+use crate::{PROGRAM, with_fixture};
 
 #[test]
 fn r1_each_dialect_gets_its_own_response() {
@@ -111,4 +111,39 @@ fn m3_tools_are_listed_in_the_requested_dialect() {
             .get(&agent.session.path("/tools?format=yaml"))
             .expect_refusal(400, "INVALID_REQUEST");
     });
+}
+
+/// Media have a limit of their own (R10): beyond it they are files, in their order, and the text of the result is whole. Files come as
+/// the provider's own content where it takes their type (R11).
+#[test]
+fn r10_r11_media_and_files_reach_the_model() {
+    let daemon = Daemon::start(PROGRAM, "");
+    let operator = daemon.operator();
+    operator.load("conformance", guests::CONFORMANCE);
+    let session = daemon.session_within("acme/bot", &json!({}));
+    let large = session.call("conformance/large_images", json!({"sizes": [900_000, 2_500_000, 10]}));
+    let content = large.0["content"].as_array().cloned().unwrap_or_default();
+    let kinds: Vec<&str> = content.iter().filter_map(|block| block["type"].as_str()).collect();
+    assert_eq!(kinds, ["image", "file", "image"]);
+    let path = content[1]["path"].as_str().and_then(|path| path.strip_prefix("/workspace/")).expect("a path");
+    assert!(path.starts_with(".results/m_") && path.ends_with(".png"), "{path}");
+    assert_eq!(session.get_file(path).expect(200).body.len(), 2_500_000);
+
+    let call = |tool: &str| json!({"name": tool, "input": {}, "type": "tool_use", "id": tool});
+    let blocks = |tool: &str| {
+        let answer = session.post(&json!({"anthropic": [call(tool)]})).expect(200).json();
+        answer["anthropic"][0]["content"].as_array().cloned().unwrap_or_default()
+    };
+    let text = blocks("call_conformance_test_embedded_resource");
+    assert_eq!(text[0]["text"], "[the file /workspace/embedded.txt]\nThis is an embedded resource content.");
+    let image = blocks("call_conformance_binary_file");
+    assert_eq!(
+        (&image[0]["type"], &image[0]["source"]["media_type"]),
+        (&json!("image"), &json!("image/png"))
+    );
+    // Chat completions take no media: the model gets the path.
+    let arguments = json!({"name": "call_conformance_binary_file", "arguments": "{}"});
+    let chat = json!({"openai": {"tool_calls": [{"id": "c", "type": "function", "function": arguments}]}});
+    let chat = session.post(&chat).expect(200).json();
+    assert_eq!(chat["openai"][0]["content"], "[the file /workspace/image.png]");
 }

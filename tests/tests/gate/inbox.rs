@@ -46,6 +46,31 @@ fn t12_a_message_waits_until_it_is_named_as_read_and_an_event_tells_of_it() {
     );
 }
 
+/// An orchestrator sees the events of its sessions alone, and supervised agents are the default.
+#[test]
+fn t12_a_session_is_told_of_a_message_and_a_supervised_agent_reads_it_without_a_person() {
+    let (_daemon, operator) = start();
+    operator.make_agent("acme/sales", &json!({"enabled": ["messages/*"], "messages_to": "*"}));
+    for agent in ["acme/support", "acme/other"] {
+        operator.make_agent(agent, &json!({"enabled": ["messages/*"], "autonomy": "supervised"}));
+    }
+    let orchestrator = operator.with_new_token(&json!({"role": "orchestrator", "organization": "acme"}));
+    let sales = operator.open_session("acme/sales");
+    let [support, other] = ["acme/support", "acme/other"].map(|agent| orchestrator.open_session(agent));
+    let mut told = Stream::open(&orchestrator, &support.path("/events"));
+    let mut untold = Stream::open(&orchestrator, &other.path("/events"));
+    sales.call("messages/send", json!({"to": "support", "body": "paid"})).output();
+    let (name, event) = told.next().expect("an event");
+    assert_eq!((&*name, &event["inbox"]["from"]), ("message", &json!("sales")));
+    let list = || support.call("messages/list", json!({}));
+    assert_eq!(list().output()["unread"], 1);
+    assert_eq!(list().output()["messages"][0]["body"], "paid", "it is still unread");
+    assert_eq!(support.call("messages/read", json!({})).status(), "approval_required");
+    // The first event of the other session is its own.
+    other.call("messages/list", json!({})).output();
+    assert_eq!(untold.next().expect("an event").0, "tool_call");
+}
+
 #[test]
 fn t12_an_agent_writes_only_to_those_whom_its_document_names() {
     let (_daemon, operator) = start();

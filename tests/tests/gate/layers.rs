@@ -93,6 +93,7 @@ fn g7_a_change_of_any_layer_applies_to_open_sessions_at_once() {
     let session = operator.open_session("acme/bot");
     let call = || session.call("arithmetic/evaluate", json!({"expression": "1"}));
     assert_eq!(call().status(), "ok");
+    session.call("arithmetic/evaluate", json!({"expression": "1 +"})).expect_error("INVALID_ARGUMENTS");
     operator.make("/v1/platform/policy", &json!({"blocked": ["arithmetic/*"]})).expect(201);
     let refused = call().expect_error("TOOL_DISABLED");
     // A caller and an owner learn only that the platform's layer decided; the operator's log has the rule.
@@ -100,8 +101,16 @@ fn g7_a_change_of_any_layer_applies_to_open_sessions_at_once() {
     let owner = operator.with_new_token(&json!({"role": "owner", "organization": "acme", "label": "owner"}));
     let logged =
         |client: &toolgate_tests::Client| client.audit("kind=call&status=error")[0]["call"]["reason"].clone();
-    assert_eq!(logged(&operator), json!({"layer": "platform", "rule": "blocked"}));
+    let reason = json!({"layer": "platform", "rule": "blocked", "why": "`arithmetic/*` in `blocked`"});
+    assert_eq!(logged(&operator), reason);
     assert_eq!(logged(&owner), json!({"layer": "platform"}));
+    // The gate did not refuse the call that failed.
+    let codes = |query: &str| {
+        let rows = operator.audit(&format!("kind=call{query}"));
+        rows.into_iter().map(|row| row["outcome"]["error_type"].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(codes("&refused=true"), ["TOOL_DISABLED"]);
+    assert_eq!(codes(""), [json!("TOOL_DISABLED"), json!("INVALID_ARGUMENTS"), Value::Null]);
     operator.replace("/v1/platform/policy", &json!({"allowed": ["time/*"]})).expect(200);
     call().expect_error("ACCESS_DENIED");
     operator.replace("/v1/platform/policy", &json!({"integrations": {"arithmetic/*": "abacus"}})).expect(200);

@@ -222,3 +222,87 @@ fn t13_a_script_lists_and_describes_the_tools_that_it_may_call() {
         assert!(tools[0].to_string().contains("tools.pay.quote("), "{list}");
     });
 }
+
+#[test]
+fn t13_calls_that_a_script_makes_at_once_run_at_once_and_answer_in_their_order() {
+    let daemon = Daemon::start(PROGRAM, "");
+    let operator = daemon.operator();
+    operator.load("hostile", guests::HOSTILE);
+    load_script_guest(&operator);
+    let enabled = ["scripted/*", "hostile/*", "files/*", "time/now"];
+    operator.make_agent("acme/bot", &json!({"enabled": enabled}));
+    let session = operator.open_session("acme/bot");
+    let mut events = Stream::open(&operator, &session.path("/events"));
+    let calls = json!([["hostile/rest", {"ms": 400}], ["hostile/fail", {"message": "no"}], ["hostile/rest", {"ms": 400}], ["no/tool", {}]]);
+    let reply = session.call("scripted/run_all", json!({"calls": calls}));
+    let results = reply.output().as_array().cloned().unwrap_or_default();
+    let codes: Vec<&str> = results.iter().map(|result| result["code"].as_str().unwrap_or("ok")).collect();
+    assert_eq!(codes, ["ok", "TOOL_FAILED", "ok", "TOOL_NOT_FOUND"], "{results:?}");
+    let mut seen = Vec::new();
+    while seen.len() < 10 {
+        let (name, event) = events.next().expect("an event");
+        seen.push((name, event["call"].as_str().unwrap_or_default().to_owned()));
+    }
+    let place =
+        |name: &str, call: &str| seen.iter().position(|(kind, id)| kind == name && id.ends_with(call));
+    let (first_ends, third_begins) = (place("tool_result", "#1"), place("tool_call", "#3"));
+    assert!(third_begins.is_some() && third_begins < first_ends, "{seen:?}");
+
+    // Edits of one file do not lose each other.
+    session.put_file("list.txt", b"a b c d e f g h").expect(204);
+    let edit = |letter: char| {
+        let edit =
+            json!({"path": "list.txt", "old": letter.to_string(), "new": letter.to_uppercase().to_string()});
+        json!(["files/edit", edit])
+    };
+    let edits: Vec<Value> = "abcdefgh".chars().map(edit).collect();
+    session.call("scripted/run_all", json!({"calls": edits})).output();
+    assert_eq!(session.get_file("list.txt").expect(200).text(), "A B C D E F G H");
+    let nine: Vec<Value> = (0..9).map(|_| json!(["time/now", {}])).collect();
+    let results = session.call("scripted/run_all", json!({"calls": nine})).output().clone();
+    assert_eq!((results[7]["output"].is_object(), &results[8]["code"]), (true, &json!("QUOTA_EXCEEDED")));
+}
+
+#[test]
+fn t13_of_calls_at_once_the_others_end_when_one_waits_for_an_approval() {
+    with_fixture(|fixture| {
+        let document = json!({"enabled": ["pay/*", "scripted/*"], "require_approval_for": ["pay/send"]});
+        let agent = fixture.agent(&document);
+        let calls = json!([
+            ["pay/quote", payment(1)],
+            ["pay/send", payment(2)],
+            ["pay/send", payment(3)],
+            ["pay/quote", payment(4)]
+        ]);
+        let run = || agent.session.call_as("c1", "scripted/run_all", json!({"calls": calls}));
+        let first = run().approval();
+        let ok = |number: u64| {
+            let query = format!("kind=call&session={}&call=c1%20%23{number}", agent.session.id);
+            fixture.operator.audit(&query).iter().filter(|row| row["status"] == "ok").count()
+        };
+        assert_eq!([ok(1), ok(2), ok(3), ok(4)], [1, 0, 0, 1], "the quotes have ended");
+        agent.approve(&first);
+        let second = run().approval();
+        assert_ne!(first, second);
+        agent.approve(&second);
+        assert_eq!(run().output().as_array().map(Vec::len), Some(4));
+        assert_eq!([ok(1), ok(2), ok(3), ok(4)], [1, 1, 1, 1], "each has run once");
+    });
+}
+
+/// G18: a script has the output alone; the model reads the note beside the script's result.
+#[test]
+fn g18_the_note_of_changed_arguments_stands_beside_the_result_of_a_script() {
+    with_fixture(|fixture| {
+        let document = json!({"enabled": ["pay/*", "scripted/*"], "require_approval_for": ["pay/send"]});
+        let agent = fixture.agent(&document);
+        let calls = json!([["pay/send", payment(5)]]);
+        let approval = agent.script("c1", calls.clone()).approval();
+        let decision = json!({"decision": "approve", "arguments_instead": payment(4)});
+        agent.decide(&approval, decision).expect(200);
+        let ended = agent.script("c1", calls);
+        assert_eq!(ended.output()["results"], json!([{"output": {"done": true}}]));
+        let note = ended.0["content"][0]["text"].as_str().unwrap_or_default();
+        assert!(note.contains("The approver changed the arguments") && note.contains(":4"), "{}", ended.0);
+    });
+}

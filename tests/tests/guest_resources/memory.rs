@@ -134,7 +134,7 @@ fn more_instances_than_a_call_may_have_are_refused() {
                 "(core instance (instantiate $more))".repeat(count)
             ))
         };
-        assert_refused_at_load_or_call(fixture, &instances(35), "more-instances", "RESOURCE_EXCEEDED");
+        assert_refused_at_load_or_call(fixture, &instances(43), "more-instances", "RESOURCE_EXCEEDED");
         assert_refused_at_load_or_call(fixture, &instances(500), "more-instances", "RESOURCE_EXCEEDED");
         fixture.daemon.operator().load("more-instances", &instances(10).build());
         assert_eq!(fixture.call(json!({}), "more-instances/answer", json!({})).output(), 1);

@@ -1,6 +1,6 @@
 //! Bounds of tokens: an end, addresses, and their last use.
 
-use toolgate_tests::{Client, Daemon, json, wait};
+use toolgate_tests::{Client, Daemon, Value, json, wait};
 
 use crate::PROGRAM;
 
@@ -54,4 +54,58 @@ fn a_token_is_good_from_its_addresses_only_and_shows_its_last_use() {
     assert!(daemon.wait_for_exit().success());
     let daemon = daemon.crash_and_restart();
     assert_eq!(listed(&daemon.operator())[1]["last_used_ms"], before, "it outlives a restart");
+}
+
+/// 9.18, O3: a token that is refused leaves a record with its address. Equal ones within a minute are counted.
+#[test]
+fn o3_a_request_that_is_refused_for_its_token_is_recorded_once_and_counted() {
+    let mut daemon = Daemon::start(PROGRAM, "");
+    let operator = daemon.operator();
+    operator.make("/v1/orgs/acme", &json!({})).expect(201);
+    let elsewhere = operator.with_new_token(&json!({"role": "operator", "addresses": ["10.0.0.0/8"]}));
+    elsewhere.get("/v1/orgs").expect(403);
+    let owner = operator.with_new_token(&json!({"role": "owner", "organization": "acme"}));
+    owner.make("/v1/platform/policy", &json!({})).expect(403);
+    // Another organization's is refused for what it asks for, and not for its token.
+    owner.get("/v1/orgs/acme/agents").expect(200);
+    let revoked = operator.with_new_token(&json!({"role": "operator"}));
+    let id = |client: &Client| client.token.as_deref().expect("a token")[3..19].to_owned();
+    operator.delete(&format!("/v1/tokens/{}", id(&revoked))).expect(204);
+    for _ in 0..4 {
+        revoked.get("/v1/orgs").expect(401);
+    }
+    Client::new(daemon.address, None).get("/v1/orgs").expect(401);
+    daemon.terminate();
+    assert!(daemon.wait_for_exit().success());
+    let daemon = daemon.crash_and_restart();
+    let rows = daemon.operator().audit("action=request.refuse");
+    let told: Vec<_> = rows
+        .iter()
+        .rev()
+        .map(|row| {
+            (
+                &row["admin"]["principal"],
+                &row["admin"]["target"],
+                &row["admin"]["outcome"],
+                &row["admin"]["details"],
+            )
+        })
+        .collect();
+    let details = |reason: &str| json!({"reason": reason, "address": "127.0.0.1"});
+    let claimed = |more: Value| {
+        let mut details = details("unknown_token");
+        details["claimed"] = json!(id(&revoked));
+        details.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+        details
+    };
+    let expected = [
+        (json!(id(&elsewhere)), json!("GET /v1/orgs"), json!("FORBIDDEN"), details("network")),
+        (json!(id(&owner)), json!("PUT /v1/platform/policy"), json!("FORBIDDEN"), details("role")),
+        (json!("unknown"), json!("GET /v1/orgs"), json!("UNAUTHENTICATED"), claimed(json!({}))),
+        (json!("unknown"), json!(""), json!("UNAUTHENTICATED"), claimed(json!({"repeated": 3}))),
+    ];
+    let expected: Vec<_> =
+        expected.iter().map(|(who, target, outcome, details)| (who, target, outcome, details)).collect();
+    assert_eq!(told, expected);
+    assert_eq!(rows[1]["admin"]["organization"], Value::Null, "{rows:?}");
 }

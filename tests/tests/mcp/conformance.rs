@@ -93,7 +93,7 @@ struct Scenario {
 }
 
 #[test]
-#[cfg_attr(not(has = "mcp"), ignore = "needs the conformance suites, which `.ci/run` installs")]
+#[cfg_attr(not(has = "clients"), ignore = "needs the conformance suites, which `.ci/run` installs")]
 fn m2_the_conformance_suites_pass() {
     let (mut server, mut wrong) = run_suites();
     if !wrong.is_empty() {
@@ -113,7 +113,7 @@ fn run_suites() -> (Server, Vec<String>) {
     let agent = json!({"enabled": ["conformance/*", "user/ask"], "autonomy": "supervised"});
     let server = Server::start(&agent);
     server.operator.load("conformance", guests::CONFORMANCE);
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("mcp/conformance.mjs");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("clients/conformance.mjs");
     let script = script.to_str().expect("a path");
     let output = server.run(Path::new("node"), script, &tool_path("node"));
     let wrong = differences(&read(&output));

@@ -25,24 +25,24 @@ struct Server {
 impl Server {
     /// Starts PyPI `mcp`. The file `describe` has the description of its tool `note`.
     fn python(describe: &Path) -> Self {
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("mcp/server.py");
-        let mut command = Command::new(find_installed(PROGRAM, "mcp/python/bin/python"));
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("clients/server.py");
+        let mut command = Command::new(find_installed(PROGRAM, "clients/mcp-2/bin/python"));
         command.arg(script).args(["0", "--describe"]).arg(describe);
         Self::start_and_read_port(command)
     }
 
     /// Starts PyPI `mcp` with the transport of 2024-11-05.
     fn sse() -> Self {
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("mcp/server.py");
-        let mut command = Command::new(find_installed(PROGRAM, "mcp/python/bin/python"));
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("clients/server.py");
+        let mut command = Command::new(find_installed(PROGRAM, "clients/mcp-2/bin/python"));
         command.arg(script).args(["0", "--sse"]);
         Self::start_and_read_port(command)
     }
 
     /// Starts PyPI `fastmcp`.
     fn fast() -> Self {
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("mcp/fast_server.py");
-        let mut command = Command::new(find_installed(PROGRAM, "mcp/python/bin/python"));
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("clients/fast_server.py");
+        let mut command = Command::new(find_installed(PROGRAM, "clients/mcp-2/bin/python"));
         command.arg(script);
         Self::start_and_read_port(command)
     }
@@ -57,7 +57,7 @@ impl Server {
 
     /// Starts npm `server-everything`.
     fn everything() -> Self {
-        let script = "mcp/node/node_modules/@modelcontextprotocol/server-everything/dist/index.js";
+        let script = "clients/node/node_modules/@modelcontextprotocol/server-everything/dist/index.js";
         let script = find_installed(PROGRAM, script);
         let address = free_address();
         let mut command = Command::new("node");
@@ -141,7 +141,7 @@ fn error_message(reply: CallReply, error_type: &str) -> String {
 }
 
 #[test]
-#[cfg_attr(not(has = "mcp"), ignore = "needs MCP servers, which `.ci/run` installs")]
+#[cfg_attr(not(has = "clients"), ignore = "needs MCP servers, which `.ci/run` installs")]
 fn m4_the_tools_of_a_server_pass_the_gate_in_both_revisions() {
     for protocol in ["2026-07-28", "2025-11-25"] {
         let fixture = Fixture::python();
@@ -172,7 +172,7 @@ fn m4_the_tools_of_a_server_pass_the_gate_in_both_revisions() {
 }
 
 #[test]
-#[cfg_attr(not(has = "mcp"), ignore = "needs MCP servers, which `.ci/run` installs")]
+#[cfg_attr(not(has = "clients"), ignore = "needs MCP servers, which `.ci/run` installs")]
 fn m4_the_newest_revision_is_detected_and_other_organizations_lack_the_tools() {
     let fixture = Fixture::python();
     fixture.mount(&json!({}));
@@ -191,7 +191,7 @@ fn m4_the_newest_revision_is_detected_and_other_organizations_lack_the_tools() {
 }
 
 #[test]
-#[cfg_attr(not(has = "mcp"), ignore = "needs MCP servers, which `.ci/run` installs")]
+#[cfg_attr(not(has = "clients"), ignore = "needs MCP servers, which `.ci/run` installs")]
 fn m4_a_server_of_the_older_revision_is_mounted() {
     let server = Server::everything();
     let fixture = Fixture::new(Daemon::start(PROGRAM, ""), server);
@@ -202,7 +202,7 @@ fn m4_a_server_of_the_older_revision_is_mounted() {
 }
 
 #[test]
-#[cfg_attr(not(has = "mcp"), ignore = "needs MCP servers, which `.ci/run` installs")]
+#[cfg_attr(not(has = "clients"), ignore = "needs MCP servers, which `.ci/run` installs")]
 fn m4_a_server_of_the_oldest_transport_is_mounted() {
     let fixture = Fixture::new(Daemon::start(PROGRAM, ""), Server::sse());
     // The server posts to another path than the mount's, which only a mount of this revision may reach.
@@ -218,7 +218,7 @@ fn m4_a_server_of_the_oldest_transport_is_mounted() {
 
 /// Pydantic writes a local time without an offset, which is no `date-time`; the schema says that it is one.
 #[test]
-#[cfg_attr(not(has = "mcp"), ignore = "needs MCP servers, which `.ci/run` installs")]
+#[cfg_attr(not(has = "clients"), ignore = "needs MCP servers, which `.ci/run` installs")]
 fn m4_a_result_in_another_format_than_its_schema_says_is_kept() {
     let fixture = Fixture::python();
     fixture.mount(&json!({}));
@@ -227,7 +227,7 @@ fn m4_a_result_in_another_format_than_its_schema_says_is_kept() {
 }
 
 #[test]
-#[cfg_attr(not(has = "mcp"), ignore = "needs MCP servers, which `.ci/run` installs")]
+#[cfg_attr(not(has = "clients"), ignore = "needs MCP servers, which `.ci/run` installs")]
 fn m4_a_server_made_with_fastmcp_is_mounted() {
     let fixture = Fixture::new(Daemon::start(PROGRAM, ""), Server::fast());
     let made = fixture.mount(&json!({}));
@@ -242,7 +242,7 @@ fn m4_a_server_made_with_fastmcp_is_mounted() {
 }
 
 #[test]
-#[cfg_attr(not(has = "mcp"), ignore = "needs MCP servers, which `.ci/run` installs")]
+#[cfg_attr(not(has = "clients"), ignore = "needs MCP servers, which `.ci/run` installs")]
 fn m4_only_the_named_tools_are_mounted() {
     let fixture = Fixture::python();
     let made = fixture.mount(&json!({"tools": ["echo", "getForecast"]}));
@@ -252,7 +252,7 @@ fn m4_only_the_named_tools_are_mounted() {
 
 /// A description steers the model, so calls use the approved description until a changed one is approved.
 #[test]
-#[cfg_attr(not(has = "mcp"), ignore = "needs MCP servers, which `.ci/run` installs")]
+#[cfg_attr(not(has = "clients"), ignore = "needs MCP servers, which `.ci/run` installs")]
 fn m4_a_changed_description_waits_for_approval_across_a_restart() {
     let mut fixture = Fixture::python();
     let before = fixture.mount(&json!({}));
@@ -306,7 +306,7 @@ fn m4_a_changed_description_waits_for_approval_across_a_restart() {
 }
 
 #[test]
-#[cfg_attr(not(has = "mcp"), ignore = "needs MCP servers, which `.ci/run` installs")]
+#[cfg_attr(not(has = "clients"), ignore = "needs MCP servers, which `.ci/run` installs")]
 fn m4_an_unreachable_server_is_not_mounted() {
     let fixture = Fixture::python();
     let operator = fixture.daemon.operator();
@@ -321,7 +321,7 @@ fn m4_an_unreachable_server_is_not_mounted() {
 }
 
 #[test]
-#[cfg_attr(not(has = "mcp"), ignore = "needs MCP servers, which `.ci/run` installs")]
+#[cfg_attr(not(has = "clients"), ignore = "needs MCP servers, which `.ci/run` installs")]
 fn c3_a_mount_is_tried_before_it_is_saved() {
     let fixture = Fixture::python();
     let operator = fixture.daemon.operator();

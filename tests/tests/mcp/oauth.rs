@@ -123,15 +123,16 @@ fn m2_the_metadata_lead_a_client_from_the_refusal_to_a_token_that_works() {
         let (call, principal) = (&calls[0]["call"], format!("jwt:{}#{client}", fixture.issuer.url));
         assert_eq!((&call["principal"], &call["source"]), (&json!(principal), &json!("mcp")), "{calls:?}");
         assert_eq!((&call["organization"], &call["agent"]), (&json!("acme"), &json!("bot")), "{calls:?}");
+        assert_eq!(call["user"], client, "the subject is the user: {calls:?}");
     }
 }
 
 #[test]
-#[cfg_attr(not(all(has = "identity", has = "mcp")), ignore = "needs packages that `.ci/run` installs")]
+#[cfg_attr(not(all(has = "identity", has = "clients")), ignore = "needs packages that `.ci/run` installs")]
 fn m2_the_python_client_finds_its_way_to_a_token() {
     let fixture = Fixture::start();
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("mcp/oauth.py");
-    let done = external_command(tool_path("python/bin/python"))
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("clients/oauth.py");
+    let done = external_command(tool_path("mcp-2/bin/python"))
         .arg(script)
         .env("TOOLGATE_URL", format!("http://{}/mcp", fixture.daemon.address))
         .env("ISSUER", &fixture.issuer.url)

@@ -9,6 +9,7 @@ mod canary;
 mod corruption;
 mod examples;
 mod folder;
+mod other_host;
 mod plain;
 mod owned;
 mod registry;

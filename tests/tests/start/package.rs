@@ -83,6 +83,14 @@ fn the_package_installs_a_daemon_that_starts_and_keeps_settings_and_data() {
     let user = fs::read_to_string(installed.path("etc/passwd")).expect("users");
     assert!(user.lines().any(|line| line.starts_with("toolgate:") && line.ends_with("/nologin")), "{user}");
 
+    // Nothing is compiled: each plugin comes from the package.
+    let compiled = succeed(
+        Command::new(installed.path("usr/bin/toolgate"))
+            .args(["compile", "--data"])
+            .arg(installed.folder.path().join("prepared")),
+    );
+    assert_eq!(String::from_utf8_lossy(&compiled.stderr), "", "{compiled:?}");
+
     // The shell replaces the program under test by the installed one.
     let script = format!(r#"exec {} "$@""#, installed.path("usr/bin/toolgate").display());
     let under = ["sh", "-c", &script].map(str::to_owned).to_vec();
@@ -118,6 +126,8 @@ fn expect_files(installed: &Installed) {
         "etc/toolgate/toolgate.toml",
         "usr/bin/toolgate",
         "usr/lib/systemd/system/toolgate.service",
+        "usr/lib/toolgate/compiled.json",
+        "usr/lib/toolgate/files.cwasm",
         "usr/lib/systemd/system/toolgate.socket",
         "usr/share/man/man1/toolgate.1.gz",
         "usr/share/man/man1/toolgate-serve.1.gz",
@@ -125,6 +135,9 @@ fn expect_files(installed: &Installed) {
         "usr/share/zsh/vendor-completions/_toolgate",
         "usr/share/fish/vendor_completions.d/toolgate.fish",
         "usr/share/doc/toolgate/copyright",
+        "usr/share/doc/toolgate/examples/policy/orgs/office/policy.json",
+        "usr/share/doc/toolgate/examples/alerts.yml",
+        "usr/share/doc/toolgate/examples/grafana.json",
     ] {
         assert!(files.iter().any(|file| file == wanted), "{wanted} is missing: {files:?}");
     }

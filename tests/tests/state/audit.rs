@@ -16,6 +16,8 @@ const SMALL: &str = "[audit]\nsegment_bytes = 1_048_576\nreserve_bytes = 262_144
 fn restart(mut daemon: Daemon) -> Daemon {
     daemon.terminate();
     assert!(daemon.wait_for_exit().success());
+    let verified = run_to_end(PROGRAM, &["audit", "verify", "--data", "data"], daemon.folder.path());
+    assert!(verified.stdout.starts_with("audit log verified: "), "{verified:?}");
     daemon.crash_and_restart()
 }
 

@@ -137,6 +137,14 @@ fn r7_an_id_with_a_damaged_record_does_not_run_again() {
         later.call_as("c1", "files/write", write.clone()).output();
     }
     daemon.wait_for_log("the damage", |line| line.contains("the audit log is damaged"));
+    // O3: without a daemon, the same is found.
+    daemon.terminate();
+    assert!(daemon.wait_for_exit().success());
+    let verify = |data: &str| run_to_end(PROGRAM, &["audit", "verify", "--data", data], daemon.folder.path());
+    let found = verify("data");
+    assert_eq!(found.status.code(), Some(1), "{found:?}");
+    assert!(found.stderr.contains("the log is not what was written"), "{found:?}");
+    assert!(verify("nowhere").stderr.contains("`nowhere/audit` is missing"));
 }
 
 #[test]

@@ -105,7 +105,7 @@ fn registry(organization: &Name, agent: &Name, component: &Component) -> Registr
     registry.put(Replacement::Platform(platform));
     let connected = ["stripe", "resend", "unsplash"].map(str::to_owned);
     registry.put_organization(organization.clone(), connected.into());
-    let policy = OrgDocument::parse(&sample_policy::document("organization.json").to_string()).unwrap();
+    let policy = OrgDocument::parse(&sample_policy::document("orgs/office/policy.json").to_string()).unwrap();
     registry.put(Replacement::Policy(organization.clone(), policy));
     let document = AgentDocument::allow_all();
     registry.put(Replacement::Agent(organization.clone(), agent.clone(), document));
@@ -113,7 +113,7 @@ fn registry(organization: &Name, agent: &Name, component: &Component) -> Registr
 }
 
 fn messages() -> Vec<Message> {
-    let messages = sample_policy::document("messages.json");
+    let messages = sample_policy::document("../sample_messages.json");
     let read = |message: &serde_json::Value| Message {
         text: message["message"].as_str().unwrap().to_owned(),
         recent: message["recent"]

@@ -14,7 +14,7 @@ plugin! {
     category = "Tests",
     capabilities(filesystem = workspace),
     test_simple_text, test_image_content, test_audio_content, test_embedded_resource, test_multiple_content_types,
-    test_error_handling, test_tool_with_progress, test_logging_tool, json_schema_2020_12_tool, binary_file, greet,
+    test_error_handling, test_tool_with_progress, test_logging_tool, json_schema_2020_12_tool, binary_file, large_images, greet,
     slow_compute, failing_job
 }
 
@@ -154,6 +154,16 @@ impl JsonSchema for Person {
             "additionalProperties": false,
         })
     }
+}
+
+/// Returns images of the given sizes.
+#[tool(read_only)]
+pub fn large_images(
+    /// Bytes of each image
+    sizes: Vec<usize>,
+) -> WithContent {
+    let content = sizes.into_iter().map(|bytes| Content::image("image/png", &vec![b'x'; bytes])).collect();
+    WithContent { output: (), content }
 }
 
 /// Returns a file that is not text.

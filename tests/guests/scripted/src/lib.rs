@@ -1,9 +1,9 @@
-//! Script guest: calls the tools that its arguments name, one after another.
+//! Script guest: calls the tools that its arguments name, one after another or at once.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
-use toolgate_sdk::{Context, Error, plugin, tool};
+use toolgate_sdk::{CallFailure, Context, Error, plugin, tool};
 
 /// Calls tools in order, and returns their outputs and errors.
 ///
@@ -17,6 +17,19 @@ fn run(
     let results: Vec<Value> =
         calls.into_iter().map(|(tool, arguments)| call(context, &tool, &arguments)).collect();
     Ok(json!({"results": results, "now": now(), "random": random()}))
+}
+
+/// Calls tools at once, and returns their outputs and errors in the order of the calls.
+#[tool]
+fn run_all(
+    context: &Context,
+    /// Pairs of a tool's name and its arguments
+    calls: Vec<(String, Value)>,
+) -> Result<Value, Error> {
+    let calls: Vec<(String, String)> =
+        calls.into_iter().map(|(tool, arguments)| (tool, arguments.to_string())).collect();
+    let results = context.calls().call_all(&calls);
+    Ok(results.into_iter().map(result_of).collect())
 }
 
 /// Lists the tools that a script may call.
@@ -41,7 +54,11 @@ fn call(context: &Context, tool: &str, arguments: &Value) -> Value {
     let arguments = arguments.replace("\"$random\"", &random().to_string());
     let tools = serde_json::from_str::<Vec<Value>>(&context.calls().tools()).unwrap_or_default().len();
     let arguments = arguments.replace("\"$tools\"", &tools.to_string());
-    match context.calls().call(tool, &arguments) {
+    result_of(context.calls().call(tool, &arguments))
+}
+
+fn result_of(result: Result<String, CallFailure>) -> Value {
+    match result {
         Ok(output) => json!({"output": serde_json::from_str::<Value>(&output).unwrap_or_default()}),
         Err(failure) => {
             json!({"code": failure.code, "message": failure.message, "retryable": failure.retryable})
@@ -61,5 +78,5 @@ fn random() -> u32 {
 plugin! {
     "scripted",
     capabilities(calls = true),
-    run, list, describe
+    run, run_all, list, describe
 }

@@ -149,6 +149,11 @@ fn o1_a_manifest_that_names_no_plugin_is_refused() {
             |_| {
                 json!({"schemaVersion": 2, "mediaType": "application/vnd.oci.image.index.v1+json", "manifests": []}).to_string().into_bytes()
             },
+            |artifact| {
+                let mut other: Value = serde_json::from_slice(&artifact.manifest).expect("JSON");
+                other["mediaType"] = json!("application/vnd.docker.distribution.manifest.v2+json");
+                other.to_string().into_bytes()
+            },
             |artifact| manifest(&artifact.config, &[]),
             |artifact| {
                 let layer = json!({"mediaType": "application/wasm", "digest": digest(&artifact.component), "size": 1});
@@ -367,4 +372,78 @@ fn o1_the_login_stays_with_its_registry() {
         assert!(!asked.contains("authorization:"), "{asked}");
         assert!(!daemon.log_text().contains(PASSWORD));
     });
+}
+
+/// Layouts of Wassette, Spin and older tools, and an index of one manifest. What another host keeps beside the component is passed
+/// over.
+#[test]
+fn o1_t10_artifacts_of_other_tools_are_loaded() {
+    with_liar(|liar| {
+        let layouts: [(&str, &str, &[&str]); 4] = [
+            ("application/vnd.wasm.config.v1+json", "application/vnd.wasm.content.layer.v1+wasm", &[]),
+            (
+                "application/vnd.oci.empty.v1+json",
+                "application/wasm",
+                &["application/vnd.wasm.policy.v1+yaml"],
+            ),
+            (
+                "application/vnd.fermyon.spin.application.v1+config",
+                "application/vnd.wasm.content.layer.v1+wasm",
+                &["application/vnd.wasm.content.layer.v1+data"],
+            ),
+            ("application/vnd.wasm.config.v0+json", "application/wasm", &["text/plain"]),
+        ];
+        for (at, (config_type, layer_type, others)) in layouts.into_iter().enumerate() {
+            for is_indexed in [false, true] {
+                let number = 10 + 2 * at + usize::from(is_indexed);
+                let artifact = Artifact::new(file(number));
+                let blob = |media_type: &str, content: &[u8]| json!({"mediaType": media_type, "digest": digest(content), "size": content.len()});
+                let layers: Vec<Value> = std::iter::once(blob(layer_type, &artifact.component))
+                    .chain(others.iter().map(|other| blob(other, b"other")))
+                    .collect();
+                let manifest = json!({"schemaVersion": 2, "config": blob(config_type, &artifact.config), "layers": layers});
+                let artifact = Artifact { manifest: manifest.to_string().into_bytes(), ..artifact };
+                let index = json!({"schemaVersion": 2, "manifests": [{"mediaType": "application/vnd.oci.image.manifest.v1+json", "digest": digest(&artifact.manifest), "size": artifact.manifest.len()}]});
+                let index = index.to_string();
+                liar.registry.answer(move |request| {
+                    match path_of(request).ends_with("/manifests/1") && is_indexed {
+                        true => ok(index.as_bytes()),
+                        false => artifact.serve(request),
+                    }
+                });
+                load(&liar.daemon, &liar.tag()).expect(200);
+                assert_eq!(call(&liar.daemon), number, "{config_type}");
+            }
+        }
+        load_first_again(liar);
+    });
+}
+
+/// A refusal says what was found, and which manifests an index has.
+#[test]
+fn o1_a_refused_artifact_is_told_by_its_types() {
+    with_liar(|liar| {
+        let refused = liar.refuse(422, "INVALID_PLUGIN", |artifact, request| {
+            let layer = json!({"mediaType": "application/x-other", "digest": digest(b"x"), "size": 1});
+            match path_of(request).contains("/manifests/") {
+                true => ok(&manifest(&artifact.config, &[layer])),
+                false => artifact.serve(request),
+            }
+        });
+        assert!(refused.contains("has `application/x-other`"), "{refused}");
+        let refused = liar.refuse(422, "INVALID_PLUGIN", |artifact, _| {
+            let named = |content: &[u8]| json!({"mediaType": "x", "digest": digest(content), "size": 1});
+            let index = json!({"manifests": [named(&artifact.manifest), named(b"x")]});
+            ok(index.to_string().as_bytes())
+        });
+        assert!(refused.contains(&digest(b"x")), "{refused}");
+    });
+}
+
+/// The other tests expect plugin 1.
+fn load_first_again(liar: &Liar) {
+    let honest = Artifact::new(file(1));
+    liar.registry.answer(move |request| honest.serve(request));
+    load(&liar.daemon, &liar.tag()).expect(200);
+    assert_eq!(call(&liar.daemon), 1);
 }

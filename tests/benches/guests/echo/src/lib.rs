@@ -42,4 +42,13 @@ fn compute(
     number
 }
 
-plugin!("echo", echo, compute);
+/// Returns a text of this length.
+#[tool(read_only)]
+fn long_text(
+    /// Bytes of the text
+    bytes: usize,
+) -> String {
+    "x".repeat(bytes)
+}
+
+plugin!("echo", echo, compute, long_text);

@@ -1,49 +1,39 @@
-"""Runs the programs of the cookbook, one after another in this process, and compares what they print with the page.
+"""A small server that plays the models: it answers as the API that a request is for."""
 
-A small server plays the models: it answers as the API that a request is for, and checks that the results of its calls came back.
-The argument is the page. The environment has its variables but those of the model.
-"""
-
-import contextlib
-import io
+import itertools
 import json
 import os
 import re
-import sys
 import threading
-import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 
-PAGE = Path(sys.argv[1]).read_text()
-# `<!-- runs: NAME -->`, the program, and the text that it prints.
-PROGRAM = re.compile(r"<!-- runs: (\w+) -->\n```python\n(.*?)```\n\n```text\n(.*?)```\n", re.DOTALL)
-FINAL = "It is 42."
-EVALUATE = ("evaluate", {"expression": "6*7"})
-# The calls of the model in each reply before its last one.
-TURNS = [[EVALUATE]]
-WITHOUT_MODEL = {"program", "events"}
-OF_PEOPLE = [[("ask", {"question": "Which day suits you?"})], [("write", {"path": "day.txt", "content": "Monday"})]]
+
+CONVERSATIONS = itertools.count()
 
 
 class Model:
     """The replies of a model in one conversation, in the format that the path of the request names."""
 
     def __init__(self, turns, final):
-        self.turns, self.final, self.replies = list(turns), final, 0
+        self.turns, self.final, self.replies, self.id = list(turns), final, 0, next(CONVERSATIONS)
+        # The results of all calls and the names of all tools in the latest request, and that request.
+        self.texts, self.names, self.request = [], [], {}
 
     def reply(self, path, request):
-        texts, names = FORMATS[path_of(path)][0](request)
+        read, write = FORMATS[path_of(path)]
+        self.texts, self.names = read(request)
+        self.request = request
         self.replies += 1
-        if texts and self.final == FINAL:
-            assert '"decimal":"42"' in texts[-1], texts
-        assert len(texts) == self.replies - 1, f"{len(texts)} results in request {self.replies}"
+        self.check()
         calls = []
-        for tool, arguments in self.turns.pop(0) if self.turns else []:
+        for at, (tool, arguments) in enumerate(self.turns.pop(0) if self.turns else []):
             # The name of a tool has a prefix, which depends on the format.
-            name = next(name for name in names if re.search(rf"(^|_|/){tool}$", name))
-            calls.append((f"call_{self.replies}", name, arguments))
-        return FORMATS[path_of(path)][1](calls, self.final)
+            name = next((name for name in self.names if re.search(rf"(^|_|/){tool}$", name)), tool)
+            calls.append((f"call_{self.id}_{self.replies}_{at}", name, arguments))
+        return write(calls, self.final)
+
+    def check(self):
+        """Raises an error for a request that the conversation does not have."""
 
 
 def path_of(path):
@@ -116,7 +106,7 @@ def read_contents(request):
     results = [part["functionResponse"] for part in parts if "functionResponse" in part]
     # The model gave its call no id, so it knows none.
     assert not any("id" in result for result in results), results
-    return [str(result["response"].get("output")) for result in results], names
+    return [str(result["response"].get("output", result["response"].get("error"))) for result in results], names
 
 
 def write_contents(calls, final):
@@ -153,18 +143,8 @@ class Handler(BaseHTTPRequestHandler):
         pass
 
 
-def run(name, program, shown, server):
-    turns, final = (OF_PEOPLE, "I have written it down.") if name == "people" else (TURNS, FINAL)
-    server.model = Model(turns, final)
-    printed, start = io.StringIO(), time.monotonic()
-    with contextlib.redirect_stdout(printed):
-        exec(compile(program, f"cookbook.md, {name}", "exec"), {"__name__": name})
-    print(f"{name}: {time.monotonic() - start:.1f} s", file=sys.stderr)
-    assert printed.getvalue() == shown, f"{name} printed {printed.getvalue()!r}"
-    assert name in WITHOUT_MODEL or server.model.replies == len(turns) + 1, f"{name}: the conversation ended early"
-
-
-def main():
+def start():
+    """Starts the server, and leads the libraries to it by their variables."""
     server = Server(("127.0.0.1", 0), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     address = f"http://127.0.0.1:{server.server_port}"
@@ -173,11 +153,7 @@ def main():
         "ANTHROPIC_API_KEY": "none", "GOOGLE_GEMINI_BASE_URL": address, "GEMINI_API_KEY": "none",
         # These send traces to their makers.
         "OPENAI_AGENTS_DISABLE_TRACING": "1", "LANGSMITH_TRACING": "false",
+        # This asks the network for a list of prices.
+        "LITELLM_LOCAL_MODEL_COST_MAP": "True",
     }  # fmt: skip
-    programs = PROGRAM.findall(PAGE)
-    assert len(programs) == PAGE.count("```python"), "a program of the page lacks its name, or what it prints"
-    for name, program, shown in programs:
-        run(name, program, shown, server)
-
-
-main()
+    return server

@@ -10,6 +10,7 @@ of the tool `note`, read for each listing, so that a test can change it. `--toke
 
 import argparse
 import asyncio
+import contextlib
 import datetime
 import json
 import pathlib
@@ -111,6 +112,46 @@ def picture() -> Image:
     """Draws one pixel."""
     pixel = "89504e470d0a1a0a0000000d4948445200000001000000010806000000"
     return Image(data=bytes.fromhex(pixel), format="png")
+
+
+@server.tool(annotations=READS, structured_output=False)
+def pages(bytes: int) -> str:
+    """Gives a text of that length."""
+    return "x" * bytes
+
+
+meeting = {"arrived": 0, "is_over": asyncio.Event()}
+
+
+@server.tool(annotations=READS, structured_output=False)
+async def meet(parties: int) -> str:
+    """Waits until as many calls as that run. The first that waits in vain tells so to all."""
+    meeting["arrived"] += 1
+    if meeting["arrived"] < parties:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(meeting["is_over"].wait(), 10)
+    met = meeting["arrived"] >= parties
+    meeting["is_over"].set()
+    return "met" if met else "alone"
+
+
+released = asyncio.Event()
+
+
+@server.tool(annotations=READS, structured_output=False)
+async def hold(context: Context) -> str:
+    """Tells a step, and goes on when it is released."""
+    await context.report_progress(1, 2)
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(released.wait(), 10)
+    return "done"
+
+
+@server.tool(annotations=READS, structured_output=False)
+async def release() -> str:
+    """Lets `hold` go on."""
+    released.set()
+    return "released"
 
 
 class Name(pydantic.BaseModel):
