@@ -59,7 +59,8 @@ fn find_tools() -> Result<(), Box<dyn Error>> {
         missing.extend((!is_there).then_some(*name));
     }
     println!("cargo::rustc-env=TOOLGATE_MISSING_TOOLS={}", missing.join(" "));
-    let packages = runs("dpkg-deb") && runs("systemd-sysusers") && runs("strip") && is_root();
+    let tools = ["dpkg-deb", "systemd-sysusers", "strip", "lintian"];
+    let packages = tools.into_iter().all(runs) && is_root();
     for (name, is_there) in [
         ("systemd", are_required || runs("systemd-analyze")),
         ("dpkg", are_required || packages),

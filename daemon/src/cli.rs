@@ -25,6 +25,7 @@ mod run;
 mod run_grant;
 mod serve;
 mod sign;
+mod status;
 mod version;
 
 #[cfg(test)]
@@ -191,9 +192,12 @@ fn run(command: Command, environment_token: Option<OsString>) -> Result<(), Fail
         Command::Restore(options) => {
             here(options.json, async |printer| backup::run_restore(&options, printer))
         }
-        Command::Remote(command) => match command.folder_to_verify() {
-            Some((data, json)) => here(json, async |printer| audit::verify(&data, printer)),
-            None => command.run(environment_token),
+        Command::Remote(command) => match (command.folder_to_verify(), command.settings_to_ask()) {
+            (Some((data, json)), _) => here(json, async |printer| audit::verify(&data, printer)),
+            (None, Some((settings, json))) => {
+                here(json, async |printer| status::ask(&settings, printer).await)
+            }
+            (None, None) => command.run(environment_token),
         },
         Command::Completions(options) => man::complete(&options, &command_line()),
         Command::Version(options) => here(options.json, async |printer| version::print(printer)),

@@ -102,7 +102,7 @@ fn r1_m3_the_providers_libraries_accept_tool_lists_and_results() {
 
 #[test]
 #[cfg_attr(not(has = "clients"), ignore = "needs the clients, which `.ci/run` installs")]
-fn the_python_client_and_the_programs_of_the_cookbook_run() {
+fn m3_the_installed_python_client_and_the_programs_of_the_cookbook_run() {
     let python = process::find_installed(PROGRAM, "clients/mcp-1/bin/python");
     let daemon = Daemon::start(PROGRAM, "");
     let operator = daemon.operator();
@@ -115,6 +115,18 @@ fn the_python_client_and_the_programs_of_the_cookbook_run() {
     operator.make_agent("acme/helper", &document);
     let token = |request: Value| operator.with_new_token(&request).token.expect("a new token");
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    // The package is built and installed, so that what it lacks is missed here.
+    let installed = daemon.folder.path().join("installed");
+    let options =
+        ["--quiet", "--disable-pip-version-check", "--no-deps", "--no-index", "--no-build-isolation"];
+    let done = process::external_command(&python)
+        .args(["-m", "pip", "install"])
+        .args(options)
+        .arg("--target")
+        .args([&installed, &workspace.join("daemon/clients/python")])
+        .output()
+        .expect("the program runs");
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     for (name, subject) in
         [("python_client.py", "tests/golden/openapi.json"), ("cookbook.py", "daemon/docs/cookbook.md")]
     {
@@ -128,7 +140,7 @@ fn the_python_client_and_the_programs_of_the_cookbook_run() {
                 "TOOLGATE_AGENT_TOKEN",
                 token(json!({"role": "agent", "organization": "acme", "agents": ["helper"]})),
             )
-            .env("PYTHONPATH", workspace.join("daemon/clients/python"))
+            .env("PYTHONPATH", &installed)
             .env("PYTHONDONTWRITEBYTECODE", "1")
             .output()
             .expect("the program runs");

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use toolgate_api::document::{DocumentAccepted, DocumentEntry};
 
-use super::ask;
 use super::arguments::{AgentArgument, OrganizationArgument};
+use super::ask;
 use super::client::Client;
 use super::document::{self, document_from};
 use super::failure::Result;

@@ -80,6 +80,8 @@ pub struct Client {
 pub struct TlsFiles {
     /// Certificate authorities that are trusted besides the public ones.
     pub ca: Option<PathBuf>,
+    /// The certificate of the server itself. It alone is trusted, whatever its names and its authority are.
+    pub pinned: Option<PathBuf>,
     /// The client's certificate with its chain.
     pub certificate: Option<PathBuf>,
     /// The private key of the client's certificate.

@@ -63,7 +63,7 @@ impl Context {
     /// The files for a client.
     pub(crate) fn tls_files(&self) -> TlsFiles {
         let ContextTls { ca_file, client_certificate, client_key } = self.files.clone();
-        TlsFiles { ca: ca_file, certificate: client_certificate, key: client_key }
+        TlsFiles { ca: ca_file, pinned: None, certificate: client_certificate, key: client_key }
     }
 }
 

@@ -13,8 +13,8 @@ use toolgate_api::credential::{ConnectView, CredentialView, DiscoveryRequest, Di
 use toolgate_api::hex;
 use toolgate_api::root_key::RootKeyRotated;
 
-use super::ask;
 use super::arguments::OrganizationArgument;
+use super::ask;
 use super::document::{document_from, text_from};
 use super::failure::{Failure, Result};
 use super::list;

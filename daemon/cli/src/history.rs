@@ -139,7 +139,10 @@ struct Written {
 
 /// Reads the history of a document, newest first, or one revision with its text.
 pub(crate) async fn read(
-    client: &Client, document: &DocumentName, revision: Option<u64>) -> Result<DocumentHistory> {
+    client: &Client,
+    document: &DocumentName,
+    revision: Option<u64>,
+) -> Result<DocumentHistory> {
     let revision = revision.map(|revision| revision.to_string());
     let query = query(&[
         ("kind", Some(document.kind)),

@@ -67,6 +67,7 @@ pub use client::{Client, ClientError, Server, TlsFiles};
 pub use failure::Failure;
 pub use print::{Printer, time_text};
 pub use remote::Remote;
+pub use status::show as show_status;
 
 /// Commands that send requests to a running daemon, besides `plugin`.
 #[derive(Subcommand)]
@@ -76,8 +77,7 @@ pub enum RemoteCommand {
     /// List, choose and remove contexts
     Context(context::ContextOptions),
     /// Show whether the daemon takes work, its queue, audit log and disk
-    #[command(after_help = status::EXAMPLES)]
-    Status(Remote),
+    Status(Connected<status::StatusOptions>),
     /// Call a tool as an agent
     Call(Connected<call::CallCommand>),
     /// Create tools from HTTP APIs and MCP servers without code, and test them
@@ -131,12 +131,22 @@ impl RemoteCommand {
         }
     }
 
+    /// The settings of the daemon on this machine that `status` asks, and whether it prints JSON.
+    pub fn settings_to_ask(&self) -> Option<(PathBuf, bool)> {
+        match self {
+            Self::Status(status) => Some((status.command.config.clone()?, status.remote.json)),
+            _ => None,
+        }
+    }
+
     /// Runs the command with the token of the environment, unless an option names another one.
     pub fn run(self, token: Option<OsString>) -> Result {
         match self {
             Self::Login(login) => context::login(login, token),
             Self::Context(options) => context::run(options),
-            Self::Status(remote) => remote.run(token, status::run),
+            Self::Status(options) => {
+                options.run(token, async |_, client, printer| status::show(client, printer).await)
+            }
             Self::Call(call) => call.run(token, call::run),
             Self::Tool(tool) => tool.run(token, tool::run),
             Self::Catalogue(catalogue) => catalogue.run(token, catalogue::run),

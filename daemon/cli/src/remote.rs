@@ -188,6 +188,7 @@ impl Remote {
         let stored = context.map(Context::tls_files).unwrap_or_default();
         TlsFiles {
             ca: self.ca_file.clone().or(stored.ca),
+            pinned: None,
             certificate: self.client_certificate.clone().or(stored.certificate),
             key: self.client_key.clone().or(stored.key),
         }

@@ -1,5 +1,8 @@
 //! `toolgate status`: whether a daemon takes work and, for an operator, its queue, audit log and disk.
 
+use std::path::PathBuf;
+
+use clap::Args;
 use serde::Serialize;
 use toolgate_api::health::{Health, Readiness};
 
@@ -11,7 +14,17 @@ pub(crate) const EXAMPLES: &str = "\
 Examples:
   toolgate status
   toolgate status --json
-  toolgate status --server unix:/run/toolgate/toolgate.sock     exit status 0 if it takes work: a health check";
+  toolgate status --server unix:/run/toolgate/toolgate.sock     exit status 0 if it takes work: a health check
+  toolgate status --config /etc/toolgate/toolgate.toml          the same on its machine, with or without TLS";
+
+/// Which daemon is asked.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = EXAMPLES)]
+pub struct StatusOptions {
+    /// Ask the daemon of this machine that has these settings, and trust the certificate that they name
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["server", "context"])]
+    pub(crate) config: Option<PathBuf>,
+}
 
 /// The state of a daemon.
 #[derive(Debug, Serialize)]
@@ -48,7 +61,7 @@ struct Numbers {
 }
 
 /// Prints the state. Fails if the daemon takes no work.
-pub(crate) async fn run(client: &Client, printer: &mut Printer<'_>) -> Result {
+pub async fn show(client: &Client, printer: &mut Printer<'_>) -> Result {
     let health: Health = client.get("/healthz").send().await?.body;
     let mut report = StatusReport {
         status: "unavailable".into(),
@@ -144,7 +157,7 @@ mod tests {
     use crate::testing::{Run, run_with};
 
     async fn status(answers: Vec<Canned>, is_json: bool) -> Run {
-        run_with(answers, is_json, async |client, printer| super::run(client, printer).await).await
+        run_with(answers, is_json, async |client, printer| super::show(client, printer).await).await
     }
 
     fn health() -> Canned {

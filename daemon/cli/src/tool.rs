@@ -13,8 +13,8 @@ use toolgate_api::name::derive_namespace;
 use toolgate_api::plugin::CapabilitiesView;
 use toolgate_api::test_call::{ExcerptView, ExchangeView, FieldView, TestCallRequest, TestCallView};
 
-use super::ask;
 use super::arguments::OrganizationArgument;
+use super::ask;
 use super::client::{Client, escape};
 use super::differences::leaves_at;
 use super::document::{self, arguments_from, document_from};

@@ -6,8 +6,8 @@ use serde::de::IgnoredAny;
 use serde_json::json;
 use toolgate_api::webhook::{DeliveryView, WebhookTested, WebhookView};
 
-use super::ask;
 use super::arguments::OrganizationArgument;
+use super::ask;
 use super::client::{Client, escape};
 use super::document::text_from;
 use super::failure::{Failure, Result};

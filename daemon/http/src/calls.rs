@@ -141,7 +141,8 @@ async fn answer_read(app: App, caller: &Caller, read: ReadRequest) -> Result<Res
     searches.answer(&app, &session, &mut outcome.results).await;
     file_blocks::embed(&app, &session, &dialect, &mut outcome.results).await;
     let context = ReplyContext::new(&session, turn.as_deref(), &outcome);
-    let bytes = outcome.results.iter().filter_map(|result| result.output()).map(|json| json.get().len()).sum();
+    let bytes =
+        outcome.results.iter().filter_map(|result| result.output()).map(|json| json.get().len()).sum();
     let rendering = app.dispatcher().turn(&session, bytes).await;
     let answer = json(dialects::render(&dialect, context, &outcome.results));
     drop(rendering);

@@ -330,7 +330,8 @@ mod tests {
         assert!(is_pending(waiting.as_mut()).await);
         assert!(scheduler.turn("noisy", TURN_BYTES - 1).await.is_none(), "short work waits for nothing");
         let slice = TimeSlice::default();
-        let mut guest = pin!(scheduler.run("quiet", soon(), &slice, pin!(std::future::ready(()))));
+        let work = pin!(std::future::ready(()));
+        let mut guest = pin!(scheduler.run("quiet", soon(), &slice, work));
         assert!(is_pending(guest.as_mut()).await);
         drop(held);
         let next = waiting.await;

@@ -59,7 +59,10 @@ fn measure_beside(noise: &Noise, counts: &[usize]) {
     operator.load("hostile", guests::HOSTILE);
     operator.load("echo", guest("echo"));
     operator.make_agent("quiet/bot", &json!({"enabled": ["echo/*"]}));
-    operator.make_agent("noisy/bot", &json!({"enabled": ["*"], "limits": {"deadline_ms": 1_000, "output_bytes": 1_048_576}}));
+    operator.make_agent(
+        "noisy/bot",
+        &json!({"enabled": ["*"], "limits": {"deadline_ms": 1_000, "output_bytes": 1_048_576}}),
+    );
     let quiet = operator.open_session("quiet/bot");
     println!("small call p50 / p99, /healthz p50 / p99, each on a new connection");
     for &guests in counts {

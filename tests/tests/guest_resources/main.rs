@@ -80,6 +80,8 @@ impl Fixture {
         let reply = session.call_as("c1", tool, arguments);
         self.assert_recorded(&session, &reply);
         self.assert_slots_free();
+        // The workspace of an open session stays open.
+        session.client.delete(&session.path("")).expect(204);
         leak_check.assert_none(&mut self.daemon);
         reply
     }

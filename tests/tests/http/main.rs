@@ -7,6 +7,7 @@
 #![allow(clippy::expect_used, clippy::panic, reason = "a panic fails the test")]
 
 mod address;
+mod alerts;
 mod files;
 mod heads;
 mod openapi;

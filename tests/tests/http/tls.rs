@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use http_body_util::{BodyExt, Empty};
 use hyper::Request;
@@ -40,6 +41,10 @@ impl Authority {
 
     /// A certificate for a name and its key, in PEM.
     fn issue(&self, name: &str, last_year: i32) -> [String; 2] {
+        self.issue_with(name, |parameters| parameters.not_after = date_time_ymd(last_year, 1, 1))
+    }
+
+    fn issue_with(&self, name: &str, set_end: impl FnOnce(&mut CertificateParams)) -> [String; 2] {
         let key = KeyPair::generate().expect("a key");
         let common_name = name.strip_prefix("CN=");
         let names = common_name.is_none().then(|| name.to_owned());
@@ -50,7 +55,7 @@ impl Authority {
             parameters.distinguished_name.push(DnType::CommonName, common_name);
         }
         parameters.not_before = date_time_ymd(2020, 1, 1);
-        parameters.not_after = date_time_ymd(last_year, 1, 1);
+        set_end(&mut parameters);
         parameters.extended_key_usages =
             vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
         let certificate = parameters.signed_by(&key, &self.issuer).expect("a certificate");
@@ -59,7 +64,7 @@ impl Authority {
 }
 
 /// Files of TLS, and a daemon that uses them.
-struct Secure {
+pub(crate) struct Secure {
     folder: tempfile::TempDir,
     authority: Authority,
     daemon: Option<Daemon>,
@@ -75,7 +80,17 @@ impl Secure {
         secure
     }
 
-    fn start(&mut self, more: &str, data: Option<PathBuf>) {
+    /// Files with a certificate that ends in a day.
+    pub(crate) fn ending() -> Self {
+        let secure = Self::files();
+        let tomorrow = SystemTime::UNIX_EPOCH.elapsed().expect("a clock") + Duration::from_secs(86_400);
+        secure.install(secure.authority.issue_with("localhost", |parameters| {
+            parameters.not_after = date_time_ymd(1970, 1, 1) + tomorrow;
+        }));
+        secure
+    }
+
+    pub(crate) fn start(&mut self, more: &str, data: Option<PathBuf>) {
         let file = |name: &str| self.path(name).display().to_string();
         let settings =
             format!("[tls]\ncertificate = {:?}\nkey = {:?}\n{more}\n", file("cert.pem"), file("key.pem"));
@@ -120,6 +135,22 @@ fn the_command_line_uses_tls_and_a_client_without_it_is_told() {
     assert!(done.status.success(), "{done:?}");
     let plain = secure.run("http", &[&token]);
     assert!(!plain.status.success() && plain.stderr.contains("https://"), "{plain:?}");
+
+    // A health check on the machine itself needs the settings alone. The certificate is for `localhost`.
+    let health = |certificate: &str| {
+        let settings = format!(
+            "listen = \"127.0.0.1:{}\"\n[tls]\ncertificate = {:?}\nkey = {:?}\n",
+            secure.daemon().address.port(),
+            secure.path(certificate),
+            secure.path("key.pem")
+        );
+        secure.write("health.toml", &settings);
+        run_to_end(PROGRAM, &["status", "--config=health.toml"], secure.folder.path())
+    };
+    let healthy = health("cert.pem");
+    assert!(healthy.status.success() && healthy.stdout.contains("ok"), "{healthy:?}");
+    let other = health("ca.pem");
+    assert!(!other.status.success() && other.stderr.contains("certificate"), "{other:?}");
 }
 
 #[test]

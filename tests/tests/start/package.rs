@@ -26,6 +26,11 @@ fn succeed(command: &mut Command) -> Output {
     output
 }
 
+fn debian_architecture() -> String {
+    let printed = succeed(Command::new("dpkg").arg("--print-architecture"));
+    String::from_utf8(printed.stdout).expect("a name").trim().to_owned()
+}
+
 /// A system that has no package but this one.
 struct Installed {
     folder: TempDir,
@@ -42,12 +47,40 @@ impl Installed {
         fs::write(root.join("var/lib/dpkg/status"), "").expect("dpkg's list");
         let binary = folder.path().join("toolgate");
         succeed(Command::new("strip").arg("-o").args([binary.as_path(), Path::new(PROGRAM)]));
-        let mut build = Command::new(packaging().join("build-deb"));
-        build.arg(&binary).arg(folder.path()).env("DPKG_DEB_COMPRESSOR_TYPE", "none");
-        let path = String::from_utf8(succeed(&mut build).stdout).expect("a path");
-        let installed = Self { folder, package: PathBuf::from(path.trim_end()) };
+        let key = folder.path().join("key");
+        let made = ["-q", "-t", "ed25519", "-N", "", "-C", "", "-f"];
+        succeed(Command::new("ssh-keygen").args(made).arg(&key));
+        let mut release = Command::new(packaging().join("release"));
+        release.arg("--binary").arg(&binary).arg("--sign-key").arg(&key);
+        let quick = [("DPKG_DEB_COMPRESSOR_TYPE", "none"), ("XZ_OPT", "-0")];
+        succeed(release.env("CARGO_TARGET_DIR", folder.path()).envs(quick));
+        let files = folder.path().join("release-files");
+        let version = env!("CARGO_PKG_VERSION");
+        let package = files.join(format!("toolgate_{version}-1_{}.deb", debian_architecture()));
+        let installed = Self { folder, package };
+        installed.expect_signed(&files);
         installed.dpkg(&["--install".as_ref(), installed.package.as_path()]);
         installed
+    }
+
+    /// The checksums are those of the files, and signed with the key; of changed ones the signature does not verify.
+    fn expect_signed(&self, files: &Path) {
+        let public = fs::read_to_string(self.folder.path().join("key.pub")).expect("a public key");
+        fs::write(files.join("allowed_signers"), format!("releases {public}")).expect("written");
+        let verify = |checksums: &str| {
+            let script = format!(
+                "ssh-keygen -Y verify -f allowed_signers -I releases -n toolgate-release -s SHA256SUMS.sig <{checksums}"
+            );
+            Command::new("sh").arg("-c").arg(script).current_dir(files).output().expect("it runs")
+        };
+        let verified = verify("SHA256SUMS");
+        assert!(verified.status.success(), "{}", String::from_utf8_lossy(&verified.stdout));
+        succeed(Command::new("sha256sum").args(["--check", "--strict", "SHA256SUMS"]).current_dir(files));
+        let text = fs::read_to_string(files.join("SHA256SUMS")).expect("checksums");
+        assert_eq!(text.lines().count(), 3, "program, package and archive: {text}");
+        fs::write(files.join("changed"), text.replacen(text.get(..1).unwrap_or_default(), "x", 1))
+            .expect("written");
+        assert!(!verify("changed").status.success(), "changed checksums verify");
     }
 
     fn path(&self, below_root: &str) -> PathBuf {
@@ -76,9 +109,12 @@ fn files_below(root: &Path, folder: &str, found: &mut Vec<String>) {
 }
 
 #[test]
-#[cfg_attr(not(has = "dpkg"), ignore = "needs root, dpkg, systemd-sysusers and strip")]
+#[cfg_attr(not(has = "dpkg"), ignore = "needs root, dpkg, systemd-sysusers, strip and lintian")]
 fn the_package_installs_a_daemon_that_starts_and_keeps_settings_and_data() {
     let installed = Installed::new();
+    succeed(
+        Command::new("lintian").args(["--allow-root", "--fail-on", "error,warning"]).arg(&installed.package),
+    );
     expect_files(&installed);
     let user = fs::read_to_string(installed.path("etc/passwd")).expect("users");
     assert!(user.lines().any(|line| line.starts_with("toolgate:") && line.ends_with("/nologin")), "{user}");

@@ -1,6 +1,6 @@
 //! A start on the data of an earlier version, and the way back (O6).
 //!
-//! `tests/upgrade/make` made the data with the program of the commit in its name.
+//! `tests/upgrade/make` made the data with the program of the commit in its name, which was 0.1.0.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use toolgate_tests::{Client, Daemon, compiled_code, json};
 
 use crate::PROGRAM;
 
-/// Written by the version before lists of sessions, histories of documents and backups.
+/// Written by 0.1.0, before lists of sessions, histories of documents and backups.
 const OLD_DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/upgrade/data-87d4f56.tar.gz");
 
 /// Unpacks the old data beside compiled code of this version, which is no part of it.

@@ -43,7 +43,12 @@ const WEBHOOK: &str = "webhook";
 
 impl Plan {
     /// Reads the current documents, and compares them with those of the folder.
-    pub(super) async fn read(client: &Client, folder: Folder, prune: bool, owner: Option<&str>) -> Result<Self> {
+    pub(super) async fn read(
+        client: &Client,
+        folder: Folder,
+        prune: bool,
+        owner: Option<&str>,
+    ) -> Result<Self> {
         let deletions = if prune { deletions(client, &folder, owner).await? } else { Vec::new() };
         let (mut changes, mut unchanged) = (Vec::new(), 0);
         for document in folder.documents {
@@ -288,7 +293,8 @@ fn document_name(kind: &'static str, organization: &str, name: Option<&str>, pat
 async fn with_tags(client: &Client, mut found: Vec<Deletion>) -> Result<Vec<Deletion>> {
     for deletion in found.iter_mut().filter(|deletion| deletion.etag.as_deref() == Some("*")) {
         let current = client.get(&deletion.document.path).send::<IgnoredAny>().await;
-        deletion.etag = current.map_err(|error| nothing_applied(&deletion.document.label, error.into()))?.etag;
+        deletion.etag =
+            current.map_err(|error| nothing_applied(&deletion.document.label, error.into()))?.etag;
     }
     Ok(found)
 }

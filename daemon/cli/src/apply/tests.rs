@@ -178,7 +178,10 @@ async fn pruning_for_an_owner_deletes_what_its_token_wrote_last_and_no_webhook()
         list(json!([{"name": "bot"}, {"name": "made-by-hand"}])),
         list(json!([])),
         list(json!([])),
-        Canned::json(200, json!({"items": [{"name": "chat", "url": "https://chat.test", "events": [], "state": "active", "created_at": 1, "changed_at": 1}]})),
+        Canned::json(
+            200,
+            json!({"items": [{"name": "chat", "url": "https://chat.test", "events": [], "state": "active", "created_at": 1, "changed_at": 1}]}),
+        ),
         missing(),
         written_by(&["pipeline", "desk"]),
         written_by(&["desk", "pipeline"]),
@@ -225,9 +228,11 @@ async fn a_closed_standard_error_leaves_no_half_of_a_folder() {
     .await;
     let client = Client::new(daemon.server(), None, &TlsFiles::default()).expect("a client");
     let folder = folder(&FILES);
-    let options = FolderOptions { folder: folder.path().to_owned(), dry_run: false, prune: false, owner: None };
+    let options =
+        FolderOptions { folder: folder.path().to_owned(), dry_run: false, prune: false, owner: None };
     let mut out = Vec::new();
-    let failure = run(options, &client, &mut Printer::new(&mut out, &mut Closed, false).assume_yes(true)).await;
+    let failure =
+        run(options, &client, &mut Printer::new(&mut out, &mut Closed, false).assume_yes(true)).await;
     failure.expect_err("raced");
     let lines: Vec<_> = daemon.requests().iter().skip(5).map(|asked| asked.line()).collect();
     let policy = "PUT /v1/orgs/acme/policy";

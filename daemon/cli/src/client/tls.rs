@@ -1,11 +1,13 @@
-//! TLS settings: rustls with ring, the public certificate authorities, and the private ones of a PEM file.
+//! TLS settings: rustls with ring, the public certificate authorities and the private ones of a PEM file, or one certificate that is known.
 
 use std::path::Path;
 use std::sync::Arc;
 
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::{ClientConfig, RootCertStore};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 
 use super::{ClientError, Server, TlsFiles};
 
@@ -13,14 +15,23 @@ use super::{ClientError, Server, TlsFiles};
 pub(super) fn config(server: &Server, files: &TlsFiles) -> Result<ClientConfig, ClientError> {
     let mut roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let builder =
+        ClientConfig::builder_with_provider(Arc::clone(&provider)).with_safe_default_protocol_versions();
     if let Some(path) = files.ca.as_deref() {
         add_certificates(&mut roots, path)
             .map_err(|reason| ClientError::BadCaFile { path: path.to_owned(), reason })?;
     }
     let builder =
         builder.map_err(|error| ClientError::Tls { server: server.clone(), reason: error.to_string() })?;
-    let builder = builder.with_root_certificates(roots);
+    let builder = match files.pinned.as_deref() {
+        None => builder.with_root_certificates(roots),
+        Some(path) => {
+            let certificate = CertificateDer::from_pem_file(path).map_err(|error| {
+                ClientError::BadCaFile { path: path.to_owned(), reason: error.to_string() }
+            })?;
+            builder.dangerous().with_custom_certificate_verifier(Arc::new(Pinned { certificate, provider }))
+        }
+    };
     match (&files.certificate, &files.key) {
         (None, None) => Ok(builder.with_no_client_auth()),
         (Some(certificate), Some(key)) => {
@@ -36,6 +47,53 @@ pub(super) fn config(server: &Server, files: &TlsFiles) -> Result<ClientConfig, 
             path: path.clone(),
             reason: "a certificate and its key need each other".to_owned(),
         }),
+    }
+}
+
+/// Trusts one certificate. The server proves that it has its key, so neither names nor times matter.
+#[derive(Debug)]
+struct Pinned {
+    certificate: CertificateDer<'static>,
+    provider: Arc<CryptoProvider>,
+}
+
+impl ServerCertVerifier for Pinned {
+    fn verify_server_cert(
+        &self,
+        certificate: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _name: &ServerName<'_>,
+        _stapled: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        match *certificate == self.certificate {
+            true => Ok(ServerCertVerified::assertion()),
+            false => Err(CertificateError::ApplicationVerificationFailure.into()),
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let known = &self.provider.signature_verification_algorithms;
+        verify_tls12_signature(message, certificate, signature, known)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let known = &self.provider.signature_verification_algorithms;
+        verify_tls13_signature(message, certificate, signature, known)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
     }
 }
 
@@ -90,6 +148,7 @@ mod tests {
                 .expect("a certificate for the key");
             let folder = tempfile::tempdir().expect("a folder");
             std::fs::write(folder.path().join("ca.pem"), pem).expect("written");
+            std::fs::write(folder.path().join("own.pem"), certificate.pem()).expect("written");
             let answers = vec![Canned::json(200, json!({"status": "ok"}))];
             let daemon = FakeDaemon::start_with(answers, Some(TlsAcceptor::from(Arc::new(config)))).await;
             Self { daemon, folder }
@@ -132,6 +191,20 @@ mod tests {
         assert!(matches!(error, ClientError::Untrusted { .. }), "{error:?}");
         assert!(error.to_string().contains("elsewhere.example"), "{error}");
         assert!(server.daemon.requests().is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_known_certificate_is_trusted_for_every_name_and_no_other_one_is() {
+        let server = PrivateServer::start("elsewhere.example").await;
+        let ask = async |pinned: &str| {
+            let address = Server::parse(&format!("https://127.0.0.1:{}", server.daemon.server().port()))
+                .expect("a server");
+            let files = TlsFiles { pinned: Some(server.folder.path().join(pinned)), ..TlsFiles::default() };
+            Client::new(address, None, &files)?.get("/healthz").send::<Value>().await
+        };
+        let error = ask("ca.pem").await.expect_err("the certificate of the authority");
+        assert!(matches!(error, ClientError::Untrusted { .. }), "{error:?}");
+        assert_eq!(ask("own.pem").await.expect("trusted").body, json!({"status": "ok"}));
     }
 
     #[tokio::test]
