@@ -23,7 +23,6 @@ use std::time::Duration;
 use tokio::time::Instant;
 use wasmtime::{Store, UpdateDeadline};
 
-use crate::engine::Sandbox;
 use crate::queue::{Queue, QueueSettings, Slot};
 
 /// Bytes of arguments or of a result from which work on them takes a turn. To check fewer costs less than a tenth of a millisecond.
@@ -90,7 +89,7 @@ impl CpuScheduler {
         }))
     }
 
-    async fn turn(&self, organization: &str, bytes: usize) -> Option<Slot> {
+    pub(crate) async fn turn(&self, organization: &str, bytes: usize) -> Option<Slot> {
         if bytes < TURN_BYTES {
             return None;
         }
@@ -140,14 +139,6 @@ impl CpuScheduler {
             })
             .await;
         }
-    }
-}
-
-impl Sandbox {
-    /// Waits for the organization's turn at a processor, for work outside of guests on this many bytes. Hold it during the work,
-    /// which must not wait for anything. None for work that is too short to need a turn.
-    pub async fn turn(&self, organization: &str, bytes: usize) -> Option<Slot> {
-        self.inner.scheduler.turn(organization, bytes).await
     }
 }
 

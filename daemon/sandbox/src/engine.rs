@@ -25,6 +25,7 @@ use crate::bulk_memory::{self, slice_bulk_memory};
 use crate::compiled_functions::CompiledFunctions;
 use crate::cpu_scheduler::{CpuScheduler, EpochTicks, processors};
 use crate::load_error::{LoadError, one_line};
+use crate::queue::Slot;
 use crate::state::CallState;
 use crate::trusted;
 
@@ -195,6 +196,12 @@ impl Sandbox {
     /// Live instances, for tests: 0 if no call runs.
     pub fn live_instances(&self) -> u64 {
         self.pool_use().instances
+    }
+
+    /// Waits for the organization's turn at a processor, for work outside of guests on this many bytes. Hold it during the work,
+    /// which must not wait for anything. None for work that is too short to need a turn.
+    pub async fn turn(&self, organization: &str, bytes: usize) -> Option<Slot> {
+        self.inner.scheduler.turn(organization, bytes).await
     }
 
     /// The use of the instance pool.

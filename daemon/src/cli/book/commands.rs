@@ -34,6 +34,8 @@ const NOT_RUN: &[(&str, &str, usize, &str)] = &[
     ("console.md", "cat", 1, "shows a token to a person"),
     ("custom-tools.md", "curl", 1, "`mounts.rs` and `egress` write definitions over HTTP"),
     ("install.md", "docker", 1, "needs a container engine; `start/package.rs` checks the container file"),
+    ("install.md", "sha256sum", 1, "`start/package.rs` runs it on a release"),
+    ("install.md", "ssh-keygen", 1, "`start/package.rs` runs it on a release"),
     ("install.md", "sudo", 7, "needs systemd; `start/service_manager.rs` speaks its protocols"),
     ("install.md", "systemctl", 1, "needs systemd; `start/service_manager.rs` speaks its protocols"),
     ("mcp.md", "claude", 1, "a program of others; `mcp.rs` connects two clients and the inspector"),

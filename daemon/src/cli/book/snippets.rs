@@ -9,7 +9,7 @@ use super::{pages, read_sources, split, workspace};
 
 /// Tests of blocks in other languages: page, language, number of blocks, test.
 const TESTED: &[(&str, &str, usize, &str)] = &[
-    ("cookbook.md", "python", 10, "the_python_client_and_the_programs_of_the_cookbook_run"),
+    ("cookbook.md", "python", 10, "m3_the_installed_python_client_and_the_programs_of_the_cookbook_run"),
     ("plugin-in-c.md", "c", 1, "t9_a_plugin_in_c_needs_the_contract_alone"),
     ("plugin-in-c.md", "js", 1, "t9_a_plugin_in_c_needs_the_contract_alone"),
     ("realistic-plugin.md", "rust", 1, "t9_the_realistic_plugin_in_rust_works"),
