@@ -192,8 +192,8 @@ fn run(command: Command, environment_token: Option<OsString>) -> Result<(), Fail
         Command::Restore(options) => {
             here(options.json, async |printer| backup::run_restore(&options, printer))
         }
-        Command::Remote(command) => match (command.folder_to_verify(), command.settings_to_ask()) {
-            (Some((data, json)), _) => here(json, async |printer| audit::verify(&data, printer)),
+        Command::Remote(command) => match (command.log_of_folder(), command.settings_to_ask()) {
+            (Some((log, json)), _) => here(json, async |printer| audit::run(log, printer).await),
             (None, Some((settings, json))) => {
                 here(json, async |printer| status::ask(&settings, printer).await)
             }
@@ -286,6 +286,7 @@ mod tests {
             "toolgate audit search --organization acme --status error --since 2h",
             "toolgate audit search --error-type ACCESS_DENIED --kind call --limit 500",
             "toolgate audit verify",
+            "toolgate audit export --data d --out o --max-bytes 9",
             "toolgate mcp --stdio --agent acme/bot --search",
             "toolgate mcp --stdio --embedded --data d",
             "toolgate version --json",

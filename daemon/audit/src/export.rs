@@ -67,6 +67,8 @@ pub struct Exporter {
     /// The hash of the last record would confirm a guess of a hidden rule.
     hash_is_secret: bool,
     has_begun: bool,
+    /// The last record that was read; none of those that were skipped.
+    last_read: Anchor,
 }
 
 /// The organization of a record.
@@ -106,7 +108,8 @@ impl Audit {
         // The records before the first segment that is read may have a hidden rule.
         let hash_is_secret = query.hides_platform && at.sequence > 0;
         let content = self.log.content();
-        Ok(Exporter { content, query, after, at, open_intents, hash_is_secret, has_begun: false })
+        let (has_begun, last_read) = (false, at);
+        Ok(Exporter { content, query, after, at, open_intents, hash_is_secret, has_begun, last_read })
     }
 
     /// Receives the sequence of the last durable record after each change.
@@ -167,6 +170,20 @@ async fn owned_intents(
 }
 
 impl Exporter {
+    /// Begins an export that reads from the first record of the log on; `cut` is the last one that retention removed.
+    pub(crate) fn from_first(content: LogContent, query: ExportQuery, cut: Option<Anchor>) -> Self {
+        let begin = cut.unwrap_or(Anchor::empty(0));
+        let at = Anchor { segment: begin.segment + 1, offset: 0, ..begin };
+        let (after, hash_is_secret) = (query.after.unwrap_or(0), query.hides_platform && at.sequence > 0);
+        let open_intents = HashSet::new();
+        Self { content, query, after, at, open_intents, hash_is_secret, has_begun: false, last_read: at }
+    }
+
+    /// The last intact record that was read.
+    pub(crate) fn last_read(&self) -> Anchor {
+        self.last_read
+    }
+
     /// Whether everything up to the record `durable` was read.
     pub fn has_reached(&self, durable: Anchor) -> bool {
         self.at.sequence >= durable.sequence
@@ -260,6 +277,7 @@ impl Exporter {
             }
             (self.at.sequence, self.at.offset) = (link.sequence - 1, reader.offset());
             self.at.hash = Sha256(link.hash);
+            self.last_read = self.at;
         }
         Ok(())
     }
@@ -355,7 +373,8 @@ impl Exporter {
         };
         match self.open_part(header, payload)? {
             OpenedPart::Plain => {}
-            OpenedPart::Deleted => record.arguments_deleted = true,
+            // Without any key, nothing is known about deletion.
+            OpenedPart::Deleted => record.arguments_deleted = self.content.keys.is_some(),
             OpenedPart::Text(detail) if header.kind == RecordKind::Effect => record.detail = Some(detail),
             OpenedPart::Text(arguments) => record.arguments = Some(on_one_line(&arguments)?),
         }

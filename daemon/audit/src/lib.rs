@@ -11,6 +11,7 @@
 #![deny(unreachable_pub)]
 
 // Reading the log as a whole.
+mod export_folder;
 mod export;
 mod proof;
 mod verify;
@@ -71,6 +72,7 @@ pub use data_keys::{DataKeys, WrappedKey};
 pub use entry::{Entry, IntentSync};
 pub use error::{AuditError, StartError};
 pub use export::{ExportQuery, Exporter};
+pub use export_folder::FolderExport;
 pub use group_commit::Durable;
 pub use histogram::{HISTOGRAM_BUCKETS, Histogram, percentile};
 pub use inner_calls::{inner_id, outer_id};

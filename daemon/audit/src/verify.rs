@@ -26,14 +26,20 @@ use super::retention::CutDetails;
 pub fn verify_folder(dir: &std::path::Path, key: Option<&[u8; 32]>) -> Result<VerifyReport, StartError> {
     let folder = Folder::at(dir);
     let _lock = folder.lock()?;
-    let (goal, unreadable) = match Sealer::new(key).read(&folder) {
+    verify_locked(&folder, &Sealer::new(key))
+}
+
+/// Verifies the log of a stopped daemon, whose folder the caller locked.
+pub(crate) fn verify_locked(folder: &Folder, sealer: &Sealer) -> Result<VerifyReport, StartError> {
+    let (goal, unreadable) = match sealer.read(folder) {
         Ok(head) => (head, None),
         Err(StartError::Corrupt { file, offset, what }) => (None, Some(Corruption { file, offset, what })),
         Err(error) => return Err(error),
     };
-    let cut = Sealer::new(key).read_cut(&folder)?;
+    let cut = sealer.read_cut(folder)?;
     let anchor = if goal.is_some() { AnchorSource::HeadFile } else { AnchorSource::None };
-    let mut report = verify(&folder, (goal, anchor), cut, u64::MAX).map_err(StartError::io("verify", dir))?;
+    let verified = verify(folder, (goal, anchor), cut, u64::MAX);
+    let mut report = verified.map_err(StartError::io("verify", folder.dir()))?;
     report.first_bad = unreadable.or(report.first_bad);
     Ok(with_verdict(report))
 }

@@ -1,6 +1,6 @@
 //! `toolgate audit`: searches, follows, exports and verifies the audit log.
 
-mod export;
+pub(crate) mod export;
 mod follow;
 mod verify;
 
@@ -27,7 +27,8 @@ Examples:
   toolgate audit export --out /var/backups/toolgate-audit
   toolgate audit verify
   toolgate audit verify --file /var/backups/toolgate-audit
-  toolgate audit verify --data /var/lib/toolgate            of a daemon that does not start";
+  toolgate audit verify --data /var/lib/toolgate            of a daemon that does not start
+  toolgate audit export --data /var/lib/toolgate --out /var/backups/toolgate-audit";
 
 #[derive(Subcommand)]
 pub enum AuditCommand {
@@ -48,11 +49,20 @@ pub enum AuditCommand {
     },
 }
 
+/// A command that reads the log in a data folder, without a daemon.
+pub enum LogOfFolder<'a> {
+    /// Verify it.
+    Verify(&'a Path),
+    /// Export its intact records.
+    Export(&'a Path, &'a export::Export),
+}
+
 impl AuditCommand {
-    /// The data folder whose log is verified without a daemon.
-    pub(crate) fn folder_to_verify(&self) -> Option<&Path> {
+    /// What is done with the log of a data folder, without a daemon.
+    pub(crate) fn of_folder(&self) -> Option<LogOfFolder<'_>> {
         match self {
-            Self::Verify { data, .. } => data.as_deref(),
+            Self::Verify { data, .. } => data.as_deref().map(LogOfFolder::Verify),
+            Self::Export(export) => export.data().map(|data| LogOfFolder::Export(data, export)),
             _ => None,
         }
     }
@@ -191,6 +201,18 @@ pub fn show_verify_report(report: &VerifyReport, printer: &mut Printer<'_>) -> R
     if !report.ok && printer.is_json() {
         printer.json(report)?;
     }
+    check_verify_report(report, printer)?;
+    let files = if *segments == 1 { "file" } else { "files" };
+    let line = format!("audit log verified: {records} records in {segments} {files}");
+    Ok(printer.result(report, &line)?)
+}
+
+/// Tells of the findings of a verification that are no damage.
+///
+/// # Errors
+///
+/// The log is not what was written.
+pub fn check_verify_report(report: &VerifyReport, printer: &mut Printer<'_>) -> Result {
     for noted in &report.suspicious {
         printer.warning(&format!(
             "the start of {} found more than a crash explains: {} (record {})",
@@ -214,12 +236,7 @@ pub fn show_verify_report(report: &VerifyReport, printer: &mut Printer<'_>) -> R
             cut.sequence
         ))?;
     }
-    if report.ok {
-        let files = if *segments == 1 { "file" } else { "files" };
-        let line = format!("audit log verified: {records} records in {segments} {files}");
-        return Ok(printer.result(report, &line)?);
-    }
-    Err(verify_failure(report))
+    if report.ok { Ok(()) } else { Err(verify_failure(report)) }
 }
 
 /// Says what is wrong with a log, and the way out.

@@ -62,7 +62,8 @@ use clap::Subcommand;
 use failure::Result;
 use remote::{Connected, ConnectedGroup};
 
-pub use audit::show_verify_report;
+pub use audit::export::{Export as AuditExport, ExportFolder, ExportRange};
+pub use audit::{LogOfFolder, check_verify_report, show_verify_report};
 pub use client::{Client, ClientError, Server, TlsFiles};
 pub use failure::Failure;
 pub use print::{Printer, time_text};
@@ -123,10 +124,10 @@ pub enum RemoteCommand {
 }
 
 impl RemoteCommand {
-    /// The data folder whose audit log the command verifies without a daemon, and whether it prints JSON.
-    pub fn folder_to_verify(&self) -> Option<(PathBuf, bool)> {
+    /// What is done with the audit log of a data folder without a daemon, and whether it prints JSON.
+    pub fn log_of_folder(&self) -> Option<(LogOfFolder<'_>, bool)> {
         match self {
-            Self::Audit(audit) => Some((audit.command.folder_to_verify()?.to_owned(), audit.remote.json)),
+            Self::Audit(audit) => Some((audit.command.of_folder()?, audit.remote.json)),
             _ => None,
         }
     }

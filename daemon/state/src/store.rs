@@ -50,7 +50,7 @@ pub use error::{StoreError, UnavailableReason};
 pub use folder::{DataFolder, FolderError, LOST_AND_FOUND, UNFINISHED_RESTORE, check_store_path};
 pub use history::{HistoryEntry, Stamp};
 pub use messages::{InboxKey, MessageRow};
-pub use organization_keys::OrganizationKeyRow;
+pub use organization_keys::{OrganizationKeyRow, read_organization_keys};
 pub use plugins::{CanaryRow, PluginRow, PluginVersionRow, SignerRow, TrustRow};
 pub use root_keys::{RootKeyRow, RootKeyWrap};
 pub use sessions::{SessionFilter, SessionRow, SessionUse};

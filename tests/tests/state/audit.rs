@@ -94,6 +94,27 @@ fn o3_an_export_goes_on_where_its_files_end_and_verifies_without_the_daemon() {
     assert!(verify().status.success());
     fs::remove_file(&names[1]).expect("removed");
     assert_eq!(verify().status.code(), Some(1));
+    exports_the_same_without_a_daemon(daemon, &lines);
+}
+
+/// A stopped daemon's log has the records that the running one exported, and those of its end.
+fn exports_the_same_without_a_daemon(mut daemon: Daemon, lines: &[Value]) {
+    let run = |words: &[&str]| run_to_end(PROGRAM, words, daemon.folder.path());
+    let export = ["audit", "export", "--data", "data", "--out", "offline"];
+    let held = run(&export);
+    assert!(held.status.code() == Some(1) && held.stderr.contains("is held by another daemon"), "{held:?}");
+    daemon.terminate();
+    assert!(daemon.wait_for_exit().success());
+    let run = |words: &[&str]| run_to_end(PROGRAM, words, daemon.folder.path());
+    let first = run(&export);
+    assert!(first.status.success(), "{first:?}");
+    assert!(run(&export).stdout.starts_with("0 records were exported"));
+    let file = fs::read_dir(daemon.folder.path().join("offline")).expect("a folder").next().expect("a file");
+    let text = fs::read_to_string(file.expect("a file").path()).expect("a file");
+    let offline: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).expect("a line")).collect();
+    assert_eq!(records(&offline)[..records(lines).len()], records(lines)[..]);
+    let verified = run(&["audit", "verify", "--file", "offline"]);
+    assert!(verified.status.success() && verified.stdout.contains("no record is missing"), "{verified:?}");
 }
 
 #[test]

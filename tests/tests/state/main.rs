@@ -145,6 +145,23 @@ fn r7_an_id_with_a_damaged_record_does_not_run_again() {
     assert_eq!(found.status.code(), Some(1), "{found:?}");
     assert!(found.stderr.contains("the log is not what was written"), "{found:?}");
     assert!(verify("nowhere").stderr.contains("`nowhere/audit` is missing"));
+    // What is intact can be exported, with the damage named.
+    let audit = |words: &[&str]| run_to_end(PROGRAM, &[&["audit"], words].concat(), daemon.folder.path());
+    let exported = audit(&["export", "--data", "data", "--out", "exported"]);
+    assert_eq!(exported.status.code(), Some(1), "{exported:?}");
+    assert!(exported.stdout.contains("records were exported to `exported`"), "{exported:?}");
+    assert!(exported.stderr.contains("00000001.segment` at byte"), "{exported:?}");
+    let checked = audit(&["verify", "--file", "exported"]);
+    assert!(checked.status.success() && checked.stderr.contains("are not in the export"), "{checked:?}");
+    let text: String = fs::read_dir(daemon.folder.path().join("exported"))
+        .expect("a folder")
+        .map(|file| fs::read_to_string(file.expect("a file").path()).expect("a file"))
+        .collect();
+    assert!(
+        text.contains("\"call\":\"c0\"") && text.contains("\"call\":\"c24\""),
+        "both sides of the damage"
+    );
+    assert!(!text.contains("\"call\":\"X") && text.contains("\"path\":\"a.txt\""), "decrypted arguments");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //!
 //! A file has the name `audit-FROM-TO.jsonl`, with the sequences of its records. It is written under another name, synced and
 //! renamed, so that a file with such a name is complete. Records from before a broken
-//! connection are kept: the next export goes on there.
+//! connection are kept: the next export goes on there. The lines of a stopped daemon come from the program itself.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Write};
@@ -41,6 +41,16 @@ pub struct Export {
     /// Only records before this time, in the same format
     #[arg(long, value_name = "TIME")]
     until: Option<When>,
+    /// The data folder of a stopped daemon, whose log is exported without one, also if it is damaged
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+}
+
+impl Export {
+    /// The data folder whose log is exported without a daemon.
+    pub(crate) fn data(&self) -> Option<&Path> {
+        self.data.as_deref()
+    }
 }
 
 /// An exported file, and the sequences that its name tells.
@@ -69,60 +79,125 @@ pub(super) fn exported_files(folder: &Path) -> Result<Vec<ExportedFile>> {
 }
 
 pub(super) async fn export(export: &Export, client: &Client, printer: &mut Printer<'_>) -> Result {
-    std::fs::create_dir_all(&export.out).map_err(|error| cannot_use(&export.out, &error))?;
-    let earlier = exported_files(&export.out)?.pop();
-    let after = earlier.as_ref().map(|file| file.to);
-    let mut lines = client.get(&export.target(after, now_ms())).lines().await?;
-    let mut files = Files::new(export, after.unwrap_or(0));
-    let received = receive(&mut lines, &mut files, earlier.as_ref()).await;
-    let records = files.records;
-    // Complete lines are kept, also after an error of the stream.
-    let closed = files.close(received.as_ref().ok().and_then(Option::as_ref));
-    let end = received?;
-    closed.map_err(|error| cannot_use(&export.out, &error))?;
-    let Some(end) = end else {
-        return Err(Failure::new(
-            format!("the export ended early, after {records} records"),
-            "run the command again: it goes on where the files end",
-        ));
-    };
-    let shown = json!({"records": records, "cursor": end.cursor, "folder": export.out});
-    let line = format!("{records} records were exported to `{}`", export.out.display());
-    Ok(printer.result(&shown, &line)?)
+    let mut folder = ExportFolder::open(export)?;
+    let mut lines = client.get(&target(folder.range())).lines().await?;
+    let received = receive(&mut lines, &mut folder).await;
+    folder.close(received, printer)
 }
 
-/// Writes the lines of a stream to files. Returns its last line; `None` where the connection was lost before.
-async fn receive(
-    lines: &mut LineStream,
-    files: &mut Files<'_>,
-    earlier: Option<&ExportedFile>,
-) -> Result<Option<ExportEnd>> {
+/// Writes the lines of a stream to files, until its end or the loss of the connection.
+async fn receive(lines: &mut LineStream, folder: &mut ExportFolder<'_>) -> Result {
     loop {
-        let line = match lines.next().await {
-            Ok(Some(line)) if line.is_empty() => continue,
-            Ok(Some(line)) => line,
-            Ok(None) | Err(ClientError::Lost { .. }) => return Ok(None),
+        match lines.next().await {
+            Ok(Some(line)) => folder.write_line(&line)?,
+            Ok(None) | Err(ClientError::Lost { .. }) => return Ok(()),
             Err(error) => return Err(error.into()),
-        };
-        let parsed: ExportLine = serde_json::from_str(&line)
-            .map_err(|_| ClientError::unexpected_response(200, line.as_bytes()))?;
+        }
+        if folder.end.is_some() {
+            return Ok(());
+        }
+    }
+}
+
+/// The records that an export has.
+pub struct ExportRange {
+    /// Only records of this organization.
+    pub organization: Option<String>,
+    /// Only records from this time on.
+    pub since_ms: Option<u64>,
+    /// Only records before this time.
+    pub until_ms: Option<u64>,
+    /// Only records after this one, the last of the files in the folder.
+    pub after: Option<u64>,
+}
+
+/// The folder of an export, to which lines are added.
+pub struct ExportFolder<'a> {
+    options: &'a Export,
+    files: Files<'a>,
+    earlier: Option<ExportedFile>,
+    end: Option<ExportEnd>,
+}
+
+impl<'a> ExportFolder<'a> {
+    /// Makes the folder of an export if it is missing, and finds where the files in it end.
+    ///
+    /// # Errors
+    ///
+    /// The folder cannot be made or read.
+    pub fn open(options: &'a Export) -> Result<Self> {
+        std::fs::create_dir_all(&options.out).map_err(|error| cannot_use(&options.out, &error))?;
+        let earlier = exported_files(&options.out)?.pop();
+        let files = Files::new(options, earlier.as_ref().map_or(0, |file| file.to));
+        Ok(Self { options, files, earlier, end: None })
+    }
+
+    /// The records that are not in the folder yet.
+    pub fn range(&self) -> ExportRange {
+        let now_ms = now_ms();
+        let time = |when: Option<When>| when.map(|when| when.ms(now_ms));
+        ExportRange {
+            organization: self.options.organization.clone(),
+            since_ms: time(self.options.since),
+            until_ms: time(self.options.until),
+            after: self.earlier.as_ref().map(|file| file.to),
+        }
+    }
+
+    /// Adds a line; an empty one counts as none.
+    ///
+    /// # Errors
+    ///
+    /// It is not a line of an export or of another one than the files in the folder, or cannot be written.
+    pub fn write_line(&mut self, line: &str) -> Result {
+        if line.is_empty() {
+            return Ok(());
+        }
+        let parsed: ExportLine =
+            serde_json::from_str(line).map_err(|_| ClientError::unexpected_response(200, line.as_bytes()))?;
+        let files = &mut self.files;
         let written = match parsed {
             ExportLine::Begin(begin) => {
-                if let Some(earlier) = earlier {
+                if let Some(earlier) = &self.earlier {
                     check_same(&begin, earlier)?;
                 }
                 files.begin = begin;
                 Ok(())
             }
-            ExportLine::Segment(segment) => files.write(&line, segment.first_sequence, None),
+            ExportLine::Segment(segment) => files.write(line, segment.first_sequence, None),
             ExportLine::Record(record) => {
                 files.records += 1;
-                files.write(&line, record.sequence, Some(record.sequence))
+                files.write(line, record.sequence, Some(record.sequence))
             }
-            ExportLine::Gap(gap) => files.write(&line, gap.from, Some(gap.to)),
-            ExportLine::End(end) => return Ok(Some(end)),
+            ExportLine::Gap(gap) => files.write(line, gap.from, Some(gap.to)),
+            ExportLine::End(end) => {
+                self.end = Some(end);
+                Ok(())
+            }
         };
-        written.map_err(|error| cannot_use(files.folder, &error))?;
+        written.map_err(|error| cannot_use(files.folder, &error))
+    }
+
+    /// Completes the last file, also after an error of the lines, and shows the number of records.
+    ///
+    /// # Errors
+    ///
+    /// The lines ended with an error or too early, or the file cannot be written.
+    pub fn close(mut self, received: Result, printer: &mut Printer<'_>) -> Result {
+        let Self { options: Export { out, .. }, files, end, .. } = &mut self;
+        let records = files.records;
+        let closed = files.close(end.as_ref().filter(|_| received.is_ok()));
+        received?;
+        closed.map_err(|error| cannot_use(out, &error))?;
+        let Some(end) = end else {
+            return Err(Failure::new(
+                format!("the export ended early, after {records} records"),
+                "run the command again: it goes on where the files end",
+            ));
+        };
+        let shown = json!({"records": records, "cursor": end.cursor, "folder": out});
+        let line = format!("{records} records were exported to `{}`", out.display());
+        Ok(printer.result(&shown, &line)?)
     }
 }
 
@@ -148,17 +223,15 @@ fn check_same(begin: &ExportBegin, earlier: &ExportedFile) -> Result {
     ))
 }
 
-impl Export {
-    fn target(&self, after: Option<u64>, now_ms: u64) -> String {
-        let time = |when: Option<When>| when.map(|when| when.ms(now_ms).to_string());
-        let filters = [
-            ("organization", self.organization.clone()),
-            ("since_ms", time(self.since)),
-            ("until_ms", time(self.until)),
-            ("after", after.map(|after| after.to_string())),
-        ];
-        format!("/v1/audit/export{}", query(&filters))
-    }
+fn target(range: ExportRange) -> String {
+    let number = |number: Option<u64>| number.map(|number| number.to_string());
+    let filters = [
+        ("organization", range.organization),
+        ("since_ms", number(range.since_ms)),
+        ("until_ms", number(range.until_ms)),
+        ("after", number(range.after)),
+    ];
+    format!("/v1/audit/export{}", query(&filters))
 }
 
 /// The files of an export.
@@ -254,7 +327,7 @@ mod tests {
     use crate::client::testing::Canned;
 
     fn to(folder: &Path, max_bytes: u64) -> Export {
-        Export { out: folder.to_owned(), max_bytes, organization: None, since: None, until: None }
+        Export { out: folder.to_owned(), max_bytes, organization: None, since: None, until: None, data: None }
     }
 
     fn stream(lines: &[String]) -> Canned {

@@ -1,7 +1,9 @@
 //! The data keys of organizations, the deletion of an organization's data, and the count of starts.
 
-use sqlx::sqlite::SqliteRow;
-use sqlx::{FromRow, Row as _};
+use std::path::Path;
+
+use sqlx::sqlite::{SqliteConnectOptions, SqliteRow};
+use sqlx::{ConnectOptions as _, Connection as _, FromRow, Row as _};
 use toolgate_api::name::Name;
 use toolgate_macros::boxed;
 
@@ -29,11 +31,22 @@ impl FromRow<'_, SqliteRow> for OrganizationKeyRow {
     }
 }
 
+const ALL: &str = "SELECT * FROM organization_keys ORDER BY organization";
+
+/// Reads the data keys of all organizations from the store at `path`, which may be of another version. Nothing is migrated.
+#[boxed]
+pub async fn read_organization_keys(path: &Path) -> Result<Vec<OrganizationKeyRow>, StoreError> {
+    let mut connection = SqliteConnectOptions::new().filename(path).connect().await?;
+    let rows = sqlx::query_as(ALL).fetch_all(&mut connection).await?;
+    connection.close().await?;
+    Ok(rows)
+}
+
 #[boxed]
 impl Store {
     /// Returns the data keys of all organizations.
     pub async fn organization_keys(&self) -> Result<Vec<OrganizationKeyRow>, StoreError> {
-        let query = sqlx::query_as("SELECT * FROM organization_keys ORDER BY organization");
+        let query = sqlx::query_as(ALL);
         Ok(query.fetch_all(&self.readers).await?)
     }
 
