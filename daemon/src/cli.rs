@@ -164,10 +164,11 @@ fn run(command: Command, environment_token: Option<OsString>) -> Result<(), Fail
             here(false, async |printer| Ok(printer.text(&config::help_text())?))
         }
         Command::Serve(options) => {
+            let accept_lost_log = options.accept_lost_log;
             let read_again = move || options.config();
             let config = read_again()?;
             let is_json = config.log.format == config::LogFormat::Json;
-            crate::serve::run(config, read_again).map_err(|error| {
+            crate::serve::run(config, accept_lost_log, read_again).map_err(|error| {
                 let failure = failure::of_start(error);
                 match is_json {
                     true => failure::log(failure),

@@ -59,6 +59,7 @@ pub struct PreparedDaemon {
     traces: Traces,
     exporter: Option<Exporter>,
     worker: PathBuf,
+    accept_lost_log: bool,
 }
 
 /// A daemon that serves requests.
@@ -80,8 +81,13 @@ pub struct RunningDaemon {
     _socket: Socket,
 }
 
-/// Runs the daemon until a stop signal. `read_again` reads the settings for a SIGHUP.
-pub fn run(config: Config, read_again: impl Fn() -> Result<Config, Failure> + Send + 'static) -> Result<()> {
+/// Runs the daemon until a stop signal. `read_again` reads the settings for a SIGHUP; `accept_lost_log` begins a new audit log
+/// in the place of one that is damaged or gone.
+pub fn run(
+    config: Config,
+    accept_lost_log: bool,
+    read_again: impl Fn() -> Result<Config, Failure> + Send + 'static,
+) -> Result<()> {
     let level = logging::start(config.log.format, config.log.level);
     let signals = StopSignals::listen_before_runtime()?;
     tracing::info!(version = version::text(), "starting");
@@ -93,6 +99,7 @@ pub fn run(config: Config, read_again: impl Fn() -> Result<Config, Failure> + Se
         }
         None => PreparedDaemon::new(config, wall::PROGRAM.into())?,
     };
+    let prepared = PreparedDaemon { accept_lost_log, ..prepared };
     runtime()?.block_on(serve_until_stopped(prepared, reload, signals))
 }
 
@@ -194,6 +201,7 @@ pub async fn compile(mut config: Config, worker: PathBuf, report: Report) -> Res
         worker: &worker,
         public_url: String::new(),
         root_key_credential: None,
+        accept_lost_log: false,
         built_in: BUILT_IN,
     };
     start.compile(report).await
@@ -230,7 +238,19 @@ impl PreparedDaemon {
         let sandbox = sandbox(&config)?;
         wall::forbid_dumps(config.hardening);
         tracing::info!(pagemap_scan = sandbox.pagemap_scan(), "sandbox ready");
-        Ok(Self { config, folder, sandbox, socket, tls, metrics_listener, traces, exporter, worker })
+        let accept_lost_log = false;
+        Ok(Self {
+            config,
+            folder,
+            sandbox,
+            socket,
+            tls,
+            metrics_listener,
+            traces,
+            exporter,
+            worker,
+            accept_lost_log,
+        })
     }
 
     /// Opens the store and the audit log, loads plugins and documents, and serves requests. Liveness probes are answered
@@ -309,6 +329,7 @@ impl PreparedDaemon {
             worker: &self.worker,
             public_url: self.public_url(),
             root_key_credential: systemd::root_key_credential(),
+            accept_lost_log: self.accept_lost_log,
             built_in: BUILT_IN,
         }
     }

@@ -39,6 +39,8 @@ pub struct Options {
     pub under: Vec<String>,
     /// Standard input; by default empty.
     pub stdin: Option<Arc<OwnedFd>>,
+    /// More arguments of `serve`.
+    pub arguments: Vec<String>,
 }
 
 /// Lines of the daemon's log, and whether it has ended.
@@ -93,6 +95,7 @@ impl Daemon {
         command.arg("serve").arg("--config").arg(&settings);
         command.arg("--data").arg(data_of(&options, &folder));
         command.arg("--listen").arg(options.listen.as_deref().unwrap_or("127.0.0.1:0"));
+        command.args(&options.arguments);
         let input = options.stdin.as_ref().map(|input| input.try_clone().expect("a second descriptor"));
         let mut child = command
             .current_dir(folder.path())
@@ -113,10 +116,16 @@ impl Daemon {
     }
 
     /// Kills it, and starts it again on the same folder.
-    pub fn crash_and_restart(mut self) -> Self {
+    pub fn crash_and_restart(self) -> Self {
+        let arguments = self.options.arguments.clone();
+        self.restart_with(arguments)
+    }
+
+    /// The same with other arguments of `serve`. It may have ended already.
+    pub fn restart_with(mut self, arguments: Vec<String>) -> Self {
         self.crash();
-        let (program, options, folder) =
-            (self.program.clone(), self.options.clone(), Arc::clone(&self.folder));
+        let (program, folder) = (self.program.clone(), Arc::clone(&self.folder));
+        let options = Options { arguments, ..self.options.clone() };
         drop(self);
         Self::run(program, options, folder)
     }

@@ -66,6 +66,7 @@ impl LocalDispatcher {
             worker: Path::new("nothing"),
             public_url: "http://localhost".to_owned(),
             root_key_credential: None,
+            accept_lost_log: false,
             built_in: &[],
         };
         let (stop, shutdown) = (CancellationToken::new(), CancellationToken::new());

@@ -14,8 +14,8 @@ use toolgate_macros::optional_fields;
 use utoipa::ToSchema;
 
 pub use integrity::{
-    Anchor, AnchorSource, Corruption, LostRecords, NotedRecovery, NotedRestore, Recovery, RestoredFrom,
-    TornEnd, VerifyReport,
+    AcceptedLoss, Anchor, AnchorSource, Corruption, LostRecords, NotedRecovery, NotedRestore, Recovery,
+    RestoredFrom, TornEnd, VerifyReport,
 };
 pub use sha256::Sha256;
 

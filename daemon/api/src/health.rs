@@ -30,4 +30,7 @@ pub struct Readiness {
     /// The same for people: `compiling 5 of 12 built-in plugins: code, shell`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
+    /// The start found that records of the audit log are gone, or an operator gave the log up.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub audit_lost: bool,
 }

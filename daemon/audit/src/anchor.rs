@@ -118,7 +118,11 @@ impl Sealer {
             .map_err(|error| StartError::corrupt(path, 0, format!("it is not an anchor: {error}")))?;
         // A constant-time comparison is not needed: no client can submit an anchor.
         if signed.keyed != self.key.is_some() || signed.seal != self.seal(&signed.head, purpose) {
-            return Err(StartError::corrupt(path, 0, "its seal was not made with the key of this daemon"));
+            return Err(StartError::corrupt(
+                path,
+                0,
+                "its seal was not made with the key of this daemon; was `keys/audit.key` replaced?",
+            ));
         }
         Ok(Some(signed.head))
     }

@@ -104,6 +104,9 @@ pub enum StartError {
     Corrupt { file: PathBuf, offset: u64, what: String },
     #[error("the audit log lacks segment {segment} in `{}`", dir.display())]
     Missing { dir: PathBuf, segment: u64 },
+    /// No segment is there, and a daemon is known to have written some.
+    #[error("the audit log is gone: `{}` has no records{}", dir.display(), last_text(*last_sequence))]
+    Gone { dir: PathBuf, last_sequence: Option<u64> },
     #[error("`{}` was written by another version of the log ({found}; this daemon reads {known})", file.display())]
     Version { file: PathBuf, found: u32, known: u32 },
     #[error("`{name}` of the audit log is {value}, which is outside {min} to {max}")]
@@ -124,11 +127,11 @@ impl StartError {
     pub fn hint(&self) -> &'static str {
         match self {
             Self::Held { .. } => "stop the other daemon, or give this one its own data folder",
-            Self::Corrupt { .. } => {
-                "keep a copy of the folder; then restore it from a backup, or move it away to begin a new log. A copy that was made while a daemon wrote to the folder can look like this: make copies with `toolgate backup`"
+            Self::Corrupt { .. } | Self::Missing { .. } => {
+                "`toolgate audit verify --data DIR` tells what is damaged, and `toolgate audit export --data DIR --out FOLDER` saves what is intact; then restore a backup, or give the log up with `toolgate serve --accept-lost-log`, which moves its files aside and begins a new one. A copy that was made while a daemon wrote to the folder can look like this: make copies with `toolgate backup`"
             }
-            Self::Missing { .. } => {
-                "restore the file from a backup, or move the folder away to begin a new log. A copy that was made while a daemon wrote to the folder can look like this: make copies with `toolgate backup`"
+            Self::Gone { .. } => {
+                "put the folder back, mount its disk, or restore a backup; or give the log up with `toolgate serve --accept-lost-log`, which begins a new one"
             }
             Self::Version { .. } => "start the version of the daemon that wrote it",
             Self::Setting { .. } => "set a value within this range, or remove the setting",
@@ -139,11 +142,23 @@ impl StartError {
         }
     }
 
+    /// Whether the log is damaged or gone, so that only a backup or a new log helps.
+    pub(super) fn is_loss(&self) -> bool {
+        matches!(self, Self::Corrupt { .. } | Self::Missing { .. } | Self::Gone { .. })
+    }
+
     pub(super) fn io(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Io { what, path: path.to_path_buf(), source }
     }
 
     pub(super) fn corrupt(file: &Path, offset: u64, what: impl Into<String>) -> Self {
         Self::Corrupt { file: file.to_path_buf(), offset, what: what.into() }
+    }
+}
+
+fn last_text(last_sequence: Option<u64>) -> String {
+    match last_sequence {
+        Some(sequence) => format!(", and its last one that is known was record {sequence}"),
+        None => ", and a daemon ran on this data before".to_owned(),
     }
 }

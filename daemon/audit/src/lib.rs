@@ -20,6 +20,7 @@ mod copy;
 // Append: intent and outcome, queue, segment, sync; after a crash, recovery.
 mod start;
 mod origin;
+mod loss;
 mod writer;
 mod recover;
 mod segment;
@@ -119,6 +120,11 @@ pub struct AuditSettings {
     pub segment_bytes: u64,
     /// Space that intents may not use, kept for outcomes and administrative acts on a full disk.
     pub reserve_bytes: u64,
+    /// The last time at which a daemon ran on the data, in milliseconds since 1970, so that there must be a log; `None` at the
+    /// first start.
+    pub last_run_ms: Option<u64>,
+    /// Begins a new log in the place of one that is damaged or gone, instead of refusing to start.
+    pub accept_lost_log: bool,
 }
 
 impl AuditSettings {
@@ -140,6 +146,8 @@ impl AuditSettings {
             data_keys: None,
             segment_bytes: Self::SEGMENT_BYTES,
             reserve_bytes: Self::RESERVE_BYTES,
+            last_run_ms: None,
+            accept_lost_log: false,
         }
     }
 
@@ -182,6 +190,8 @@ struct Log {
     record_bytes_max: u64,
     /// Sequence of the last record of earlier runs, including the recovery record of this start.
     start_sequence: u64,
+    /// This start found that acknowledged records are gone.
+    has_lost_records: bool,
     _lock: FolderLock,
 }
 
@@ -213,7 +223,9 @@ impl Audit {
     pub async fn start(settings: &AuditSettings) -> Result<(Self, Recovery), StartError> {
         settings.validate()?;
         let owned = settings.clone();
-        let opened = tokio::task::spawn_blocking(move || OpenLog::open(&owned)).await;
+        // Read before the index is rebuilt: after the loss of the folder only the index knows the last record.
+        let indexed = index::last_indexed(&settings.index).await;
+        let opened = tokio::task::spawn_blocking(move || OpenLog::open(&owned, indexed)).await;
         opened.map_err(|error| StartError::Thread(io::Error::other(error)))??.start(settings).await
     }
 
@@ -417,6 +429,11 @@ impl Audit {
             sync_time: Duration::from_nanos(counters.sync_ns.load(Ordering::Relaxed)),
             segments: counters.segments.load(Ordering::Relaxed),
         }
+    }
+
+    /// Whether this start found that acknowledged records are gone, also if an operator accepted it.
+    pub fn has_lost_records(&self) -> bool {
+        self.log.has_lost_records
     }
 
     /// Records that are not on disk yet.

@@ -7,12 +7,12 @@ use std::borrow::Cow;
 use ring::digest;
 use serde::{Deserialize, Serialize};
 
+pub(crate) use toolgate_api::audit::{AcceptedLoss, DamagedRange, LostRecords, TornEnd};
 pub use toolgate_api::audit::{
     AdminRecord, Anchor, AnchorSource, CallIntent, CallOutcome, Corruption, EffectRecord, Kind,
     NotedRecovery, NotedRestore, Order, OutputStamp, PluginStamp, Reason, Recovery, RestoredFrom, Row,
     Sha256, Status, Usage, Verdict, VerifyReport,
 };
-pub(crate) use toolgate_api::audit::{DamagedRange, LostRecords, TornEnd};
 pub use toolgate_api::call::Executed;
 
 /// Limit of an effect's detail, so that a plugin that is denied a thousand long paths cannot fill the log.

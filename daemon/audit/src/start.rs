@@ -6,13 +6,13 @@ use super::anchor::Sealer;
 use super::folder::{Folder, FolderLock};
 use super::format::RecordKind;
 use super::group_commit::CommitQueue;
-use super::index::{self, Index, IndexProgress};
-use super::record::{Executed, Recovery, RestoredFrom, Status, implicit_outcome};
+use super::index::{Index, IndexProgress};
+use super::record::{Anchor, Executed, Recovery, RestoredFrom, Status, implicit_outcome};
 use super::recover::{self, Recovered};
 use super::segment::SegmentPreallocator;
 use super::space::SpaceBudget;
 use super::writer::{Writer, WriterThread};
-use super::{Audit, AuditError, AuditSettings, Log, StartError, blocking, encode, origin};
+use super::{Audit, AuditError, AuditSettings, Log, StartError, blocking, encode, loss, origin};
 
 /// A log whose writer runs and whose recovery is not recorded yet.
 pub(super) struct OpenLog {
@@ -28,20 +28,25 @@ pub(super) struct OpenLog {
     is_copy: bool,
     /// The backup that the folder was restored from, on the first start since.
     restored: Option<RestoredFrom>,
+    /// The last record that the index knew.
+    indexed: Option<Anchor>,
 }
 
 impl OpenLog {
-    pub(super) fn open(settings: &AuditSettings) -> Result<Self, StartError> {
+    pub(super) fn open(settings: &AuditSettings, indexed: Option<Anchor>) -> Result<Self, StartError> {
         let folder = Folder::at(&settings.dir);
         folder.create()?;
         let lock = folder.lock()?;
         let sealer = Sealer::new(settings.key.as_ref());
         let is_copy = origin::is_copy(&folder, &sealer).map_err(StartError::io("read", &folder.origin()))?;
-        let recovered =
-            recover::recover(&folder, Sealer::new(settings.key.as_ref()), settings.segment_bytes)?;
-        let restored = origin::restored_from(&folder, &sealer, &recovered.anchor())?;
+        let (recovered, restored) = match read_log(settings, &folder, &sealer, indexed.as_ref()) {
+            Err(error) if settings.accept_lost_log && error.is_loss() => {
+                (begin_anew(settings, &folder, &sealer, &error)?, None)
+            }
+            read => read?,
+        };
         let opened = Self::spawn(settings, folder, lock, recovered)?;
-        Ok(Self { is_copy, restored, ..opened })
+        Ok(Self { is_copy, restored, indexed, ..opened })
     }
 
     pub(super) fn spawn(
@@ -69,17 +74,15 @@ impl OpenLog {
             recovered,
         );
         let writer = WriterThread::spawn(writer).map_err(StartError::Thread)?;
-        let (is_copy, restored) = (false, None);
-        Ok(Self { writer, queue, progress, folder, lock, recovery, unknown, is_copy, restored })
+        let (is_copy, restored, indexed) = (false, None, None);
+        Ok(Self { writer, queue, progress, folder, lock, recovery, unknown, is_copy, restored, indexed })
     }
 
     pub(super) async fn start(mut self, settings: &AuditSettings) -> Result<(Audit, Recovery), StartError> {
-        // Read before the index is rebuilt: after the loss of the folder only the index knows the last record.
-        let known = index::last_indexed(&settings.index).await;
-        let lost = recover::lost_records(known.as_ref(), self.progress.durable().sequence);
+        let lost = recover::lost_records(self.indexed.as_ref(), self.progress.durable().sequence);
         self.recovery.lost =
             self.recovery.lost.take().into_iter().chain(lost).max_by_key(|lost| lost.acknowledged_sequence);
-        self.recovery.copied = self.is_copy && self.recovery.lost.is_some();
+        self.recovery.copied = self.is_copy && self.recovery.has_loss();
         self.record_restore().await.map_err(StartError::Record)?;
         let recovery = self.record_recovery().await.map_err(StartError::Record)?;
         let Self { writer, queue, progress, folder, lock, .. } = self;
@@ -94,6 +97,7 @@ impl OpenLog {
             cutting: tokio::sync::RwLock::default(),
             verifying: Arc::default(),
             start_sequence: queue.last_sequence(),
+            has_lost_records: recovery.lost.is_some() || recovery.accepted.is_some(),
             queue,
             progress,
             folder,
@@ -125,7 +129,7 @@ impl OpenLog {
             return Ok(Recovery::default());
         }
         tracing::warn!(event = "audit_recovered", recovery = %self.recovery, "the audit log was not closed cleanly");
-        if let Some(lost) = &self.recovery.lost {
+        if let Some(lost) = self.recovery.lost.as_ref().filter(|_| self.recovery.has_loss()) {
             origin::report_loss(lost, self.recovery.copied);
         }
         let outcome = implicit_outcome(Status::Unknown, "UNKNOWN", Executed::Unknown);
@@ -137,4 +141,35 @@ impl OpenLog {
         self.queue.append_durably(RecordKind::Recovery, 0, &record).await?;
         Ok(self.recovery.clone())
     }
+}
+
+/// Recovers the log, or refuses one that is damaged or gone. Returns the backup that it was restored from, too.
+fn read_log(
+    settings: &AuditSettings,
+    folder: &Folder,
+    sealer: &Sealer,
+    indexed: Option<&Anchor>,
+) -> Result<(Recovered, Option<RestoredFrom>), StartError> {
+    // Of the files of a damaged log, `head` or `cut` names the segment that is missing.
+    if !folder.anchor().exists() && !folder.cut().exists() {
+        loss::refuse_missing_log(folder, indexed, settings.last_run_ms)?;
+    }
+    let recovered = recover::recover(folder, Sealer::new(settings.key.as_ref()), settings.segment_bytes)?;
+    let restored = origin::restored_from(folder, sealer, &recovered.anchor())?;
+    Ok((recovered, restored))
+}
+
+/// Begins a log in the place of one that the operator gives up.
+fn begin_anew(
+    settings: &AuditSettings,
+    folder: &Folder,
+    sealer: &Sealer,
+    error: &StartError,
+) -> Result<Recovered, StartError> {
+    let head = sealer.read(folder).ok().flatten();
+    let accepted = loss::give_up(folder, error, settings.last_run_ms)?;
+    let mut begun = recover::recover(folder, Sealer::new(settings.key.as_ref()), settings.segment_bytes)?;
+    begun.recovery.lost = recover::lost_records(head.as_ref(), 0);
+    begun.recovery.accepted = Some(accepted);
+    Ok(begun)
 }

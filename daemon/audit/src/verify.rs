@@ -5,7 +5,7 @@
 //! file `head`, see `anchor.rs`), an end that is missing or was rewritten. Not detected: calls that were never recorded, and a
 //! folder replaced together with the index by an older copy while the daemon was down. Recoveries that a crash does not explain
 //! stay in the chain and are listed, and so are restores from a backup (`origin.rs`). A recovery that lost acknowledged records makes every later report not ok: the chain
-//! continues after the remaining records and is intact without the lost ones. A log that was cut (`retention.rs`) is read from the
+//! continues after the remaining records and is intact without the lost ones. A loss that an operator accepted (`loss.rs`) is listed too. A log that was cut (`retention.rs`) is read from the
 //! cut on, which a record of the chain must name.
 
 use std::fs::File;
@@ -83,7 +83,7 @@ fn verify(
 }
 
 fn with_verdict(report: VerifyReport) -> VerifyReport {
-    let lost = report.suspicious.iter().any(|noted| noted.recovery.lost.is_some());
+    let lost = report.suspicious.iter().any(|noted| noted.recovery.has_loss());
     VerifyReport { ok: report.first_bad.is_none() && !lost, ..report }
 }
 

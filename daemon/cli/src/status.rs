@@ -74,6 +74,12 @@ pub async fn show(client: &Client, printer: &mut Printer<'_>) -> Result {
     match client.get("/readyz").send::<Readiness>().await {
         Ok(ready) => {
             report.status = ready.body.status.into_owned();
+            if ready.body.audit_lost {
+                report.reasons.push(Reason {
+                    message: "records of the audit log are lost, as the last start found".into(),
+                    hint: "`toolgate audit verify` tells which".into(),
+                });
+            }
             report.compiling = ready.body.compiling;
             report.compiling_text = ready.body.detail;
             report.numbers = numbers(client).await?;

@@ -67,6 +67,8 @@ pub struct StartSettings<'a> {
     pub public_url: String,
     /// The file of the root key that the service manager hands over.
     pub root_key_credential: Option<PathBuf>,
+    /// Begin a new audit log in the place of one that is damaged or gone.
+    pub accept_lost_log: bool,
     /// The built-in plugins.
     pub built_in: &'static [Embedded],
 }
@@ -200,7 +202,14 @@ impl StartSettings<'_> {
         settings.data_keys = Some(load_data_keys(store, &keys.join("data.key")).await?);
         settings.segment_bytes = self.config.audit.segment_bytes;
         settings.reserve_bytes = self.config.audit.reserve_bytes;
+        settings.last_run_ms = Some(store.clock_marks().await?.seen_ms).filter(|seen_ms| *seen_ms > 0);
+        settings.accept_lost_log = self.accept_lost_log;
         let (audit, recovery) = Audit::start(&settings).await?;
+        if self.accept_lost_log && recovery.accepted.is_none() {
+            tracing::warn!(
+                "the audit log is neither damaged nor gone: leave `--accept-lost-log` out, so that a later loss stops the daemon"
+            );
+        }
         if recovery.unknown > 0 || recovery.cut.is_some() || recovery.lost.is_some() {
             tracing::warn!(%recovery, "the audit log was recovered after an unclean stop");
         }

@@ -93,7 +93,8 @@ async fn readiness(app: &App) -> Result<Readiness, Problem> {
         return Err(Problem::new(ErrorType::Unavailable, format!("{COMPILING}: {detail}"), hint));
     }
     let compiling = snapshot.compiling().iter().map(ToString::to_string).collect();
-    Ok(Readiness { status: status.into(), version: VERSION.into(), compiling, detail })
+    let audit_lost = app.audit().has_lost_records();
+    Ok(Readiness { status: status.into(), version: VERSION.into(), compiling, detail, audit_lost })
 }
 
 /// Get the OpenAPI document.

@@ -21,6 +21,9 @@ pub(super) struct ServeOptions {
     config: Option<PathBuf>,
     #[command(flatten)]
     overrides: OverrideOptions,
+    /// Begin a new audit log if the one of the data folder is damaged or gone; its files are moved aside, and the loss is recorded
+    #[arg(long)]
+    pub accept_lost_log: bool,
     /// List the settings of the file with defaults and ranges, and do not start
     #[arg(long)]
     pub list_settings: bool,

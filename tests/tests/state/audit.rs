@@ -391,3 +391,72 @@ fn o3_every_attempt_is_recorded_and_no_two_policies_have_one_revision() {
     let after = revision(&session.audit_row(&daemon.operator(), "c2"));
     assert!(after > before, "{before}, {after}");
 }
+
+/// Changes a byte of the first record.
+fn change_a_record(audit: &Path) {
+    let path = audit.join("00000001.segment");
+    let mut bytes = fs::read(&path).expect("a segment");
+    let at = bytes.windows(2).position(|pair| pair == b"{\"").expect("a payload");
+    bytes[at] = b'X';
+    fs::write(&path, bytes).expect("written");
+}
+
+fn remove_index(audit: &Path) {
+    for suffix in ["", "-wal", "-shm"] {
+        let _ = fs::remove_file(audit.with_file_name(format!("audit-index.db{suffix}")));
+    }
+}
+
+/// Every loss of the log stops a start. The message has the cause, and its last way out leads to a daemon that serves.
+#[test]
+fn o3_a_damaged_or_lost_log_stops_the_start_until_an_operator_gives_it_up() {
+    type Loss = fn(&Path);
+    let losses: [(Loss, &str, bool); 4] = [
+        (change_a_record, "00000001.segment` at offset", true),
+        (|audit| fs::remove_file(audit.join("00000001.segment")).expect("removed"), "lacks segment 1", true),
+        (|audit| fs::remove_dir_all(audit).expect("removed"), "its last one that is known was record", false),
+        (
+            |audit| {
+                fs::remove_dir_all(audit).expect("removed");
+                remove_index(audit);
+            },
+            "a daemon ran on this data before",
+            false,
+        ),
+    ];
+    let give_up = || vec!["--accept-lost-log".to_owned()];
+    let (mut daemon, session) = start();
+    session.call_as("c1", "hostile/echo", json!({"text": "first"})).output();
+    for (lose, cause, has_files) in losses {
+        daemon.terminate();
+        assert!(daemon.wait_for_exit().success());
+        let audit = daemon.data().join("audit");
+        lose(&audit);
+        let serve = ["serve", "--data", "data", "--listen", "127.0.0.1:0"];
+        let failed = run_to_end(PROGRAM, &serve, daemon.folder.path());
+        assert!(failed.status.code() == Some(1) && failed.stderr.contains(cause), "{cause}: {failed:?}");
+        assert!(failed.stderr.contains("`toolgate serve --accept-lost-log`"), "{failed:?}");
+        daemon = daemon.restart_with(give_up());
+        daemon.wait_for_log("the event", |line| line.contains("audit_loss_accepted"));
+        let operator = daemon.operator();
+        let recoveries = operator.audit("kind=recovery");
+        let [Some(accepted)] =
+            &recoveries.iter().map(|row| row["recovery"].get("accepted")).collect::<Vec<_>>()[..]
+        else {
+            panic!("{cause}: {recoveries:?}")
+        };
+        assert!(accepted["cause"].as_str().expect("a text").contains(cause), "{accepted}");
+        assert!(accepted["last_run_ms"].as_u64().is_some_and(|at_ms| at_ms > 0), "{accepted}");
+        let moved_to = accepted["moved_to"].as_str();
+        assert_eq!(moved_to.map(|name| audit.join(name).join("head").exists()), has_files.then_some(true));
+        let report = operator.get("/v1/audit/verify").expect(200).json();
+        assert_eq!((&report["ok"], report["suspicious"].as_array().map(Vec::len)), (&json!(true), Some(1)));
+        assert_eq!(operator.get("/readyz").expect(200).json()["audit_lost"], true);
+        daemon = daemon.restart_with(Vec::new());
+        assert!(daemon.operator().get("/readyz").expect(200).json().get("audit_lost").is_none(), "told once");
+    }
+    // Where nothing is lost, the option changes nothing.
+    let daemon = daemon.restart_with(give_up());
+    daemon.wait_for_log("the warning", |line| line.contains("leave `--accept-lost-log` out"));
+    assert_eq!(daemon.operator().audit("kind=recovery").len(), 1);
+}

@@ -27,6 +27,9 @@ pub struct Recovery {
     /// a daemon wrote to the original, so that some of its files are later than others.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub copied: bool,
+    /// An operator gave the log before this one up with `toolgate serve --accept-lost-log`. This log begins with the record
+    /// of it, and is intact.
+    pub accepted: Option<AcceptedLoss>,
 }
 
 impl Recovery {
@@ -37,7 +40,12 @@ impl Recovery {
 
     /// Whether a crash does not explain the findings.
     pub fn is_suspicious(&self) -> bool {
-        self.lost.is_some() || self.anchor_missing
+        self.lost.is_some() || self.anchor_missing || self.accepted.is_some()
+    }
+
+    /// Whether acknowledged records are gone, which no operator accepted.
+    pub fn has_loss(&self) -> bool {
+        self.lost.is_some() && self.accepted.is_none()
     }
 }
 
@@ -45,6 +53,11 @@ impl Recovery {
 impl std::fmt::Display for Recovery {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut findings = Vec::new();
+        if let Some(AcceptedLoss { cause, moved_to, .. }) = &self.accepted {
+            let files =
+                moved_to.as_ref().map_or_else(String::new, |name| format!("; its files are in `{name}`"));
+            findings.push(format!("the log before was given up with `--accept-lost-log`: {cause}{files}"));
+        }
         if let Some(lost) = &self.lost {
             let LostRecords { after_sequence, acknowledged_sequence, .. } = lost;
             findings.push(if self.copied {
@@ -94,12 +107,26 @@ pub struct LostRecords {
     pub acknowledged_hash: String,
 }
 
+/// A log that an operator gave up, since it was damaged or gone.
+#[optional_fields]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = AuditAcceptedLoss)]
+pub struct AcceptedLoss {
+    /// Why the daemon could not go on with it.
+    pub cause: String,
+    /// The folder with its files, in that of the log; none if there were no files.
+    pub moved_to: Option<String>,
+    /// The last time at which a daemon is known to have run on the data, in milliseconds since 1970.
+    pub last_run_ms: Option<u64>,
+}
+
 /// Result of reading the whole log.
 #[optional_fields]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(as = AuditVerification)]
 pub struct VerifyReport {
-    /// Whether the log is intact: no damaged record, and no recovery that lost acknowledged records.
+    /// Whether the log is intact: no damaged record, and no recovery that lost acknowledged records, unless an
+    /// operator accepted it.
     pub ok: bool,
     /// Valid records before the first damaged one.
     pub records: u64,

@@ -30,7 +30,7 @@ async fn sample_log() -> (Vec<u8>, Vec<StoredRecord>) {
 /// Recovers `bytes`, as left by a crash, and checks that the complete records `whole` are kept.
 fn recovers_to(bytes: &[u8], whole: &[StoredRecord], at: usize) {
     let log = TestLog::with_segment(bytes);
-    let opened = OpenLog::open(&log.settings()).unwrap_or_else(|error| panic!("cut at {at}: {error}"));
+    let opened = OpenLog::open(&log.settings(), None).unwrap_or_else(|error| panic!("cut at {at}: {error}"));
     block_on_here(opened.record_recovery()).expect("it is recorded");
     drop(opened);
     let found = records(&log.folder(), 1);
@@ -204,7 +204,7 @@ async fn a_truncated_end_is_recorded_permanently() {
 /// Checks that `verify` reports lost records in an intact chain.
 async fn assert_loss_is_recorded(audit: &Audit, recovery: &Recovery) {
     let report = audit.verify().await.expect("it can be read");
-    assert_eq!((report.ok, &report.first_bad), (false, &None), "{report:?}");
+    assert_eq!((report.ok, &report.first_bad), (!recovery.has_loss(), &None), "{report:?}");
     let noted: Vec<_> = report.suspicious.iter().map(|noted| &noted.recovery).collect();
     assert_eq!(noted, [recovery]);
 }
@@ -217,7 +217,8 @@ fn copy_folder(from: &Path, to: &Path) {
     }
 }
 
-/// The anchor is lost with the folder, and the index beside it knows the last record.
+/// The anchor is lost with the folder, and the index beside it knows the last record. A folder without any record stops the
+/// start, until an operator gives the log up.
 #[tokio::test]
 async fn an_emptied_or_replaced_folder_is_recorded_if_the_index_knows_more() {
     for put_back in [false, true] {
@@ -238,13 +239,23 @@ async fn an_emptied_or_replaced_folder_is_recorded_if_the_index_knows_more() {
         if put_back {
             copy_folder(&older, &dir);
             // A start that is killed before it records the loss leaves it to the next one.
-            drop(OpenLog::open(&log.settings()).expect("it opens"));
+            drop(OpenLog::open(&log.settings(), None).expect("it opens"));
         }
-        let (audit, recovery) = log.start_after_crash().await;
+        if !put_back {
+            let error = log.start_error().await;
+            assert!(matches!(error, StartError::Gone { last_sequence: Some(4), .. }), "{error}");
+        }
+        let settings = AuditSettings { accept_lost_log: !put_back, ..log.settings() };
+        let (audit, recovery) = Audit::start(&settings).await.expect("the log starts");
+        let accepted = recovery.accepted.clone();
+        assert_eq!(accepted.is_some(), !put_back, "{recovery:?}");
         let after_sequence = if put_back { 2 } else { 0 };
         let lost = LostRecords { after_sequence, acknowledged_sequence: 4, acknowledged_hash };
         // An older copy is told as what it is, and is no less a loss.
-        assert_eq!(recovery, Recovery { lost: Some(lost), copied: put_back, ..Recovery::default() });
+        assert_eq!(
+            recovery,
+            Recovery { lost: Some(lost), copied: put_back, accepted, ..Recovery::default() }
+        );
         assert_loss_is_recorded(&audit, &recovery).await;
         assert!(audit.lookup("s1", 0, "c2").await.expect("it answers").is_none());
         drop(audit);

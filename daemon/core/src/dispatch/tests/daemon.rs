@@ -122,6 +122,7 @@ impl TestDaemon {
             worker: &write_worker(folder.path(), code),
             public_url: "http://localhost".to_owned(),
             root_key_credential: None,
+            accept_lost_log: false,
             built_in: &[],
         };
         let stop = CancellationToken::new();

@@ -182,6 +182,7 @@ async fn app(folder: &Path) -> (App, DataFolder, String) {
         worker: Path::new("nothing"),
         public_url: "http://localhost".to_owned(),
         root_key_credential: None,
+        accept_lost_log: false,
         built_in: &[],
     };
     let (admin, _) =
