@@ -48,12 +48,19 @@ impl ConfigOptions {
 /// Checks the settings. Nothing is changed, no port is taken, and no request is sent.
 pub(super) async fn run(options: ConfigOptions, printer: &mut Printer<'_>) -> Result<(), Failure> {
     let ConfigCommand::Check(ConfigCheckOptions { file, overrides, .. }) = options.command;
-    let config = serve::load(file.as_deref(), &overrides)?;
-    let faults = crate::serve::check(&config).await;
-    let findings: Vec<Finding> = faults.into_iter().map(finding_of).collect();
+    let (config, errors) = serve::load_with_errors(file.as_deref(), &overrides)?;
+    let mut findings: Vec<Finding> =
+        errors.iter().map(|error| Finding::error(NAME, error.to_string(), error.hint())).collect();
+    if let Some(config) = config {
+        let of_machine = crate::serve::check(&config).await.into_iter().map(finding_of);
+        // Wrong settings are also found where they are used.
+        let new: Vec<Finding> =
+            of_machine.filter(|found| findings.iter().all(|known| known.message != found.message)).collect();
+        findings.extend(new);
+    }
     let name = file.as_deref().map_or_else(|| "the defaults".into(), |file| file.display().to_string());
     if findings.is_empty() && !printer.is_json() {
-        return Ok(printer.line(&format!("ok: the daemon starts with {name}"))?);
+        return Ok(printer.line(&format!("ok: {name}: {CHECKED}"))?);
     }
     match finding::print(&findings, printer)? {
         false => Ok(()),
@@ -64,9 +71,13 @@ pub(super) async fn run(options: ConfigOptions, printer: &mut Printer<'_>) -> Re
     }
 }
 
+/// What was checked if nothing was found. Whether a port is free and a server answers tells only a start.
+pub(super) const CHECKED: &str = "the settings are valid, and their files, folders and addresses can be used; ports and other servers are not tried";
+
+const NAME: &str = "settings";
+
 /// A fault of a start as a finding.
 pub(super) fn finding_of(fault: crate::serve::StartFault) -> Finding {
-    const NAME: &str = "settings";
     let failure = failure::of_start(fault.error);
     match fault.is_fatal {
         true => Finding::error(NAME, failure.to_string(), failure.hint()),

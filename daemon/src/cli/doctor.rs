@@ -14,7 +14,7 @@ use toolgate_core::wall::{Protection, WallSupport};
 use toolgate_sandbox::{PagemapScan, Sandbox, SandboxSettings};
 use toolgate_state::config::{self, Config, Hardening};
 
-use super::config_check::finding_of;
+use super::config_check::{CHECKED, finding_of};
 use super::finding::{self, Finding};
 use super::serve;
 use crate::serve::{OpenFiles, open_files, open_files_message};
@@ -77,7 +77,7 @@ pub(super) async fn run(options: DoctorOptions, printer: &mut Printer<'_>) -> Re
     findings.extend(check_speed(&disk));
     let faults = crate::serve::check(&config).await;
     if faults.is_empty() {
-        findings.push(Finding::ok("settings", "the daemon starts with them"));
+        findings.push(Finding::ok("settings", CHECKED));
     }
     findings.extend(faults.into_iter().map(finding_of));
     match finding::print(&findings, printer)? {

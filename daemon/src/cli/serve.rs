@@ -52,8 +52,18 @@ impl ServeOptions {
 
 /// Loads the settings of `file`, or the defaults, and applies the options.
 pub(super) fn load(file: Option<&Path>, options: &OverrideOptions) -> Result<Config, Failure> {
-    let failure = |error: ConfigError| Failure::new(error.to_string(), error.hint());
-    let overrides = Overrides::parse(options.data.clone(), options.listen.as_deref(), options.store.clone())
-        .map_err(|error| Failure::wrong_usage(error.to_string(), error.hint()))?;
-    Config::load(file, overrides).map_err(failure)
+    Config::load(file, overrides(options)?).map_err(|error| Failure::new(error.to_string(), error.hint()))
+}
+
+/// Loads the settings as [`load`] does, and returns all errors. There are no settings if single values are wrong.
+pub(super) fn load_with_errors(
+    file: Option<&Path>,
+    options: &OverrideOptions,
+) -> Result<(Option<Config>, Vec<ConfigError>), Failure> {
+    Ok(Config::load_with_errors(file, overrides(options)?))
+}
+
+fn overrides(options: &OverrideOptions) -> Result<Overrides, Failure> {
+    Overrides::parse(options.data.clone(), options.listen.as_deref(), options.store.clone())
+        .map_err(|error| Failure::wrong_usage(error.to_string(), error.hint()))
 }

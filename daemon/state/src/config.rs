@@ -37,7 +37,18 @@ pub use vault_paths::{KvPath, ReferencePrefix, SecretFolders, VaultEngine, inval
 const BODIES_BYTES: u64 = 256 << 20;
 
 /// Keys that take effect when the settings are read again (SIGHUP). Others need a restart.
-pub const WITHOUT_RESTART: &[&str] = &["log.level"];
+pub const WITHOUT_RESTART: &[&str] = &[
+    "allowed_hosts",
+    "log.level",
+    "metrics.organizations",
+    "plugins.registries",
+    "rates.burst",
+    "rates.calls_per_second",
+    "tls.clients",
+    "webhooks.hosts",
+    "webhooks.plain_http",
+    "webhooks.private_hosts",
+];
 
 /// Settings from the options of `serve`, which override the file.
 #[derive(Clone, Debug, Default)]
@@ -78,19 +89,36 @@ impl MetricsSection {
 impl Config {
     /// Reads `file`, or uses the defaults without one, applies `overrides` and validates the result.
     pub fn load(file: Option<&Path>, overrides: Overrides) -> Result<Self, ConfigError> {
+        let config = Self::load_unchecked(file, overrides).map_err(read::first)?;
+        config.check()?;
+        Ok(config)
+    }
+
+    /// Reads `file` as [`load`](Self::load) does, and returns all errors. With errors in single values there are no settings, and
+    /// those that depend on each other are not checked.
+    pub fn load_with_errors(file: Option<&Path>, overrides: Overrides) -> (Option<Self>, Vec<ConfigError>) {
+        match Self::load_unchecked(file, overrides) {
+            Ok(config) => {
+                let errors = config.errors();
+                (Some(config), errors)
+            }
+            Err(errors) => (None, errors),
+        }
+    }
+
+    fn load_unchecked(file: Option<&Path>, overrides: Overrides) -> Result<Self, Vec<ConfigError>> {
         let mut config = match file {
-            Some(path) => read::read(&read::read_text(path)?, path)?,
+            Some(path) => read::read(&read::read_text(path).map_err(|error| vec![error])?, path)?,
             None => Self::default(),
         };
         config.file = file.map(Path::to_owned);
         config.override_with(overrides);
-        config.check()?;
         Ok(config)
     }
 
     /// Parses settings from `text`; `file` is its name in errors.
     pub fn parse(text: &str, file: &Path) -> Result<Self, ConfigError> {
-        let config = read::read(text, file)?;
+        let config = read::read(text, file).map_err(read::first)?;
         config.check()?;
         Ok(config)
     }

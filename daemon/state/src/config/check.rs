@@ -12,7 +12,28 @@ use super::{
 impl Config {
     /// Validates keys that depend on each other.
     pub(super) fn check(&self) -> Result<(), ConfigError> {
-        self.store_path()?;
+        self.errors().into_iter().next().map_or(Ok(()), Err)
+    }
+
+    /// The errors of keys that depend on each other.
+    pub(super) fn errors(&self) -> Vec<ConfigError> {
+        let checks = [
+            self.store_path().map(drop),
+            self.check_queue(),
+            self.check_bodies(),
+            self.check_audit(),
+            self.plugins.check(),
+            self.credentials.check(self.plugins.uses_vault() || self.console.uses_vault()),
+            self.console.oidc.as_ref().map_or(Ok(()), OidcSection::check),
+            self.check_tls(),
+            self.oauth.check(),
+            self.check_served("credentials.public_url", self.credentials.public_url.as_deref()),
+            self.check_served("oauth.resource", self.oauth.resource.as_deref()),
+        ];
+        checks.into_iter().filter_map(Result::err).collect()
+    }
+
+    fn check_queue(&self) -> Result<(), ConfigError> {
         if self.queue.waiting_per_organization > self.queue.waiting_total {
             return Err(ConfigError::new(
                 "`queue.waiting_per_organization` is more than `queue.waiting_total`",
@@ -25,6 +46,10 @@ impl Config {
                 "one organization could never use its share; raise the instances or lower the share",
             ));
         }
+        Ok(())
+    }
+
+    fn check_bodies(&self) -> Result<(), ConfigError> {
         if self.http.body_bytes > self.bodies_bytes_per_organization() {
             return Err(ConfigError::new(
                 "`http.body_bytes` is more than `http.bodies_bytes_per_organization`",
@@ -37,19 +62,17 @@ impl Config {
                 "there would be no room for a body of that size; raise it or lower the others",
             ));
         }
+        Ok(())
+    }
+
+    fn check_audit(&self) -> Result<(), ConfigError> {
         if self.audit.reserve_bytes > self.audit.segment_bytes / 2 {
             return Err(ConfigError::new(
                 "`audit.reserve_bytes` is more than half of `audit.segment_bytes`",
                 "the reserve is kept free inside a segment; raise the segment or lower the reserve",
             ));
         }
-        self.plugins.check()?;
-        self.credentials.check(self.plugins.uses_vault() || self.console.uses_vault())?;
-        self.console.oidc.as_ref().map_or(Ok(()), OidcSection::check)?;
-        self.check_tls()?;
-        self.oauth.check()?;
-        self.check_served("credentials.public_url", self.credentials.public_url.as_deref())?;
-        self.check_served("oauth.resource", self.oauth.resource.as_deref())
+        Ok(())
     }
 
     fn check_tls(&self) -> Result<(), ConfigError> {

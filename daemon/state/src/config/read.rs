@@ -53,13 +53,22 @@ pub(super) fn read_text(file: &Path) -> Result<String, ConfigError> {
     })
 }
 
-/// Parses `text` and validates each key by itself; `file` is its name in errors.
-pub(super) fn read(text: &str, file: &Path) -> Result<Config, ConfigError> {
+/// Parses `text` and validates each key by itself; `file` is its name in errors. Returns every error, at least one.
+pub(super) fn read(text: &str, file: &Path) -> Result<Config, Vec<ConfigError>> {
     let source = Source { text, file };
-    let tree = DeTable::parse(text).map_err(|error| source.toml_error(&error))?;
-    source.check_file(tree.get_ref())?;
-    let values = toml::Deserializer::parse(text).map_err(|error| source.toml_error(&error))?;
-    Config::deserialize(values).map_err(|error| source.toml_error(&error))
+    let one = |error: &toml::de::Error| vec![source.toml_error(error)];
+    let tree = DeTable::parse(text).map_err(|error| one(&error))?;
+    let errors = source.check_file(tree.get_ref());
+    if !errors.is_empty() {
+        return Err(errors);
+    }
+    let values = toml::Deserializer::parse(text).map_err(|error| one(&error))?;
+    Config::deserialize(values).map_err(|error| one(&error))
+}
+
+/// The first of several errors, of which there is at least one.
+pub(super) fn first(errors: Vec<ConfigError>) -> ConfigError {
+    errors.into_iter().next().unwrap_or_else(|| ConfigError::new("the settings are invalid", ""))
 }
 
 /// The file that is being read, to turn spans into positions.
@@ -69,58 +78,53 @@ struct Source<'text> {
 }
 
 impl Source<'_> {
-    fn check_file(&self, tree: &DeTable<'_>) -> Result<(), ConfigError> {
+    fn check_file(&self, tree: &DeTable<'_>) -> Vec<ConfigError> {
+        let mut errors = Vec::new();
         for (key, value) in tree.iter() {
             let name = key.get_ref().as_ref();
             if let Some(known) = SECTIONS[0].keys.iter().find(|known| known.name == name) {
-                self.check_value(name, known.values, value)?;
+                errors.extend(self.check_value(name, known.values, value));
             } else if is_section(name) {
-                self.check_section(name, value)?;
+                errors.extend(self.check_section(name, value));
             } else {
-                return Err(self.unknown_at_the_top(key, value));
+                errors.push(self.unknown_at_the_top(key, value));
             }
         }
-        Ok(())
+        errors
     }
 
-    fn check_section(&self, name: &str, value: &Spanned<DeValue<'_>>) -> Result<(), ConfigError> {
+    fn check_section(&self, name: &str, value: &Spanned<DeValue<'_>>) -> Vec<ConfigError> {
         let Some(table) = value.get_ref().as_table() else {
             let hint = format!("write it as a section: `[{name}]`");
-            return Err(self.error(value.span(), format!("`{name}` is a section"), hint));
+            return vec![self.error(value.span(), format!("`{name}` is a section"), hint)];
         };
+        let mut errors = Vec::new();
         for (key, value) in table.iter() {
-            let found = known_keys(name).find(|(known, _)| known == key.get_ref());
-            let Some((known, values)) = found else {
-                return Err(self.unknown_in_section(name, key));
-            };
-            self.check_value(&format!("{name}.{known}"), values, value)?;
+            match known_keys(name).find(|(known, _)| known == key.get_ref()) {
+                Some((known, values)) => {
+                    errors.extend(self.check_value(&format!("{name}.{known}"), values, value));
+                }
+                None => errors.push(self.unknown_in_section(name, key)),
+            }
         }
-        Ok(())
+        errors
     }
 
-    fn check_value(
-        &self,
-        name: &str,
-        wanted: ValueKind,
-        value: &Spanned<DeValue<'_>>,
-    ) -> Result<(), ConfigError> {
-        if let ValueKind::Tables(section) = wanted
-            && accepts(value.get_ref(), wanted)
-        {
-            let tables = value.get_ref().as_array().into_iter().flat_map(|tables| tables.iter());
-            return tables.into_iter().try_for_each(|table| self.check_section(section.name, table));
+    fn check_value(&self, name: &str, wanted: ValueKind, value: &Spanned<DeValue<'_>>) -> Vec<ConfigError> {
+        if !accepts(value.get_ref(), wanted) {
+            let number_for_number =
+                value.get_ref().is_integer() && matches!(wanted, ValueKind::Number { .. });
+            let wrong = if number_for_number { "is out of range" } else { "has a value of the wrong kind" };
+            return vec![self.error(value.span(), format!("`{name}` {wrong}"), describe(wanted))];
         }
-        if let ValueKind::Table(section) = wanted
-            && accepts(value.get_ref(), wanted)
-        {
-            return self.check_section(section.name, value);
+        match wanted {
+            ValueKind::Tables(section) => {
+                let tables = value.get_ref().as_array().into_iter().flat_map(|tables| tables.iter());
+                tables.flat_map(|table| self.check_section(section.name, table)).collect()
+            }
+            ValueKind::Table(section) => self.check_section(section.name, value),
+            _ => Vec::new(),
         }
-        if accepts(value.get_ref(), wanted) {
-            return Ok(());
-        }
-        let number_for_number = value.get_ref().is_integer() && matches!(wanted, ValueKind::Number { .. });
-        let wrong = if number_for_number { "is out of range" } else { "has a value of the wrong kind" };
-        Err(self.error(value.span(), format!("`{name}` {wrong}"), describe(wanted)))
     }
 
     fn unknown_at_the_top(&self, key: &Spanned<DeString<'_>>, value: &Spanned<DeValue<'_>>) -> ConfigError {
