@@ -29,7 +29,7 @@ use toolgate_built_in::BUILT_IN;
 use toolgate_cli::Failure;
 use toolgate_sandbox::{Sandbox, SandboxSettings, processors};
 
-use reload::Reload;
+use reload::{LiveParts, Reload};
 use resources::{bind, bind_metrics, listener_settings, raise_open_files, tls_files};
 use toolgate_audit::Retention;
 use toolgate_core::admin::Admin;
@@ -43,7 +43,7 @@ use toolgate_core::traces::{Exporter, ExporterTask, Traces};
 use toolgate_core::{version, wall};
 use toolgate_http::listener::{Socket, Tls};
 use toolgate_http::metrics::listener as metrics_listener;
-use toolgate_http::{App, AppParts, BodyMemory, RootService, health, listener};
+use toolgate_http::{App, AppParts, BodyMemory, RootService, ServedHosts, health, listener};
 use toolgate_state::clock::now_ms;
 use toolgate_state::config::{Config, Listen, PagemapScan};
 use toolgate_state::store::DataFolder;
@@ -69,6 +69,7 @@ pub struct RunningDaemon {
     /// The file of the first operator token; it exists if this start created a token.
     pub operator_token: PathBuf,
     app: App,
+    live: LiveParts,
     registry: Registry,
     stop: CancellationToken,
     shutdown: CancellationToken,
@@ -127,7 +128,8 @@ async fn serve_until_stopped(
     let compiling = tell_compiling(running.registry.clone(), status.clone());
     // Before the manager is told: a reload that comes at once must not end the process.
     let ready = status.clone();
-    let hangups = signals::follow_hangups(move || reload.run(&status))?;
+    let live = running.live.clone();
+    let hangups = signals::follow_hangups(move || reload.run(&status, &live))?;
     drop(early_hangups);
     tracing::info!(address = %running.address, "serving");
     if std::io::stderr().is_terminal() && running.operator_token.is_file() {
@@ -262,7 +264,8 @@ impl PreparedDaemon {
         // Ends what was spawned if the start fails.
         let failure = stop.clone().drop_guard();
         let address = self.socket.address()?;
-        let service = RootService::starting(self.config.hosts());
+        let hosts = ServedHosts::new(self.config.hosts());
+        let service = RootService::starting(hosts.clone());
         let serving = tokio::spawn(listener::serve(
             self.socket.listener()?,
             self.tls.clone(),
@@ -274,13 +277,15 @@ impl PreparedDaemon {
         let operator_token = self.folder.operator_token();
         let start = self.start_settings();
         let (admin, compiling) = start.restore(Box::new(report), &stop, &shutdown).await?;
-        let mut tasks = self.spawn_tasks(&admin, &stop)?;
+        let mut tasks = self.spawn_tasks(&admin, &hosts, &stop)?;
         let access_tokens = AccessTokens::new(&self.config.oauth);
         let fetching = start.fetch_issuer_keys(access_tokens.clone(), stop.clone())?;
         let (person_sign_in, fetching_for_people) = start.person_sign_in(stop.clone())?;
         let (background, registries) = (TaskTracker::new(), start.registries()?);
         let organization_registries = Some(start.organization_registries(&admin.services().credentials));
         let watching = tokio::spawn(self.watch_plugin_folder(&admin, &background, &stop));
+        let (live_tls, live_registries) = (self.tls.clone(), registries.clone());
+        let live = LiveParts { hosts, tls: live_tls, registries: live_registries, admin: admin.clone() };
         let Self { config, folder, socket, exporter, .. } = self;
         reserve_space(&folder);
         let registry = admin.services().registry.clone();
@@ -309,6 +314,7 @@ impl PreparedDaemon {
             address,
             operator_token,
             app,
+            live,
             registry,
             stop,
             shutdown,
@@ -356,13 +362,18 @@ impl PreparedDaemon {
     }
 
     /// Spawns the tasks that need only the parts of `admin`, and that end at `stop`.
-    fn spawn_tasks(&self, admin: &Admin, stop: &CancellationToken) -> Result<Vec<JoinHandle<()>>> {
+    fn spawn_tasks(
+        &self,
+        admin: &Admin,
+        hosts: &ServedHosts,
+        stop: &CancellationToken,
+    ) -> Result<Vec<JoinHandle<()>>> {
         let listener = self.metrics_listener.as_ref().map(std::net::TcpListener::try_clone).transpose()?;
         let listener = listener.map(TcpListener::from_std).transpose()?;
         let services = admin.services();
         Ok(vec![
             tokio::spawn(self.sweeper(admin).run(stop.clone())),
-            tokio::spawn(metrics_listener::serve(listener, self.config.hosts(), admin.clone(), stop.clone())),
+            tokio::spawn(metrics_listener::serve(listener, hosts.clone(), admin.clone(), stop.clone())),
             tokio::spawn(services.credentials.clone().run_background(stop.clone(), now_ms)),
             tokio::spawn(admin.dispatcher().clone().store_quota_use_until(stop.clone())),
             tokio::spawn(admin.clone().judge_canaries_until(stop.clone())),

@@ -9,7 +9,7 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use toolgate_api::descriptor::RateLimit;
 use toolgate_api::name::{Name, Namespace};
 
@@ -94,7 +94,7 @@ impl ChargeTime {
 /// The token buckets and quota counters of all active organizations, plugins, agents and users.
 #[derive(Debug)]
 pub struct Ledger {
-    rates: Rates,
+    rates: RwLock<Rates>,
     buckets: Mutex<RateBuckets>,
     quotas: QuotaCounters,
 }
@@ -115,7 +115,12 @@ impl Ledger {
     /// A ledger with full buckets.
     pub fn new(rates: Rates, quotas: QuotaCounters) -> Self {
         let buckets = RateBuckets { organizations: Buckets::new(), plugins: Buckets::new() };
-        Self { rates, buckets: Mutex::new(buckets), quotas }
+        Self { rates: RwLock::new(rates), buckets: Mutex::new(buckets), quotas }
+    }
+
+    /// Takes other rates from the next call on. A bucket keeps what is in it, up to its new size.
+    pub fn replace_rates(&self, rates: Rates) {
+        *self.rates.write() = rates;
     }
 
     /// The counters of quotas, for storing them.
@@ -161,16 +166,13 @@ impl Ledger {
             Refusal::quota_exceeded(&checked, exceeded)
         })?;
         // Last, since tokens are not given back.
-        if self.is_rated(&checked) {
+        let rates = *self.rates.read();
+        if rates.calls_per_second.is_some() || checked.plugin().descriptor.rate_limit.is_some() {
             let mut buckets = self.buckets.lock();
-            buckets.take(self.rates, consumer.organization, &checked, now)?;
+            buckets.take(rates, consumer.organization, &checked, now)?;
         }
         checked.narrow(limits);
         Ok(checked.admit(reservation))
-    }
-
-    fn is_rated<P>(&self, call: &CallFacts<P>) -> bool {
-        self.rates.calls_per_second.is_some() || call.plugin().descriptor.rate_limit.is_some()
     }
 }
 

@@ -4,9 +4,11 @@
 //! The other numbers are read where they are kept, when an operator asks (`http/metrics/scrape.rs`).
 
 use std::array;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use toolgate_admission::Layer;
 use toolgate_api::call::CallStatus;
 use toolgate_api::error::ErrorType;
@@ -56,12 +58,15 @@ impl Phase {
     }
 }
 
+/// Calls by outcome, of the organizations that the operator lists.
+pub type OrganizationCounters = Vec<(Name, Arc<OutcomeCounters>)>;
+
 /// The counters of the call path.
 #[derive(Debug)]
 pub struct Metrics {
     calls: OutcomeCounters,
     /// The organizations that the operator lists, which may be labels.
-    organizations: Vec<(Name, OutcomeCounters)>,
+    organizations: ArcSwap<OrganizationCounters>,
     phases: [Histogram; Phase::ALL.len()],
     refusals: [AtomicU64; Layer::ALL.len()],
     requests: [AtomicU64; REQUESTS.len()],
@@ -96,7 +101,9 @@ impl Metrics {
     pub fn new(organizations: impl Iterator<Item = Name>) -> Self {
         Self {
             calls: OutcomeCounters::default(),
-            organizations: organizations.map(|name| (name, OutcomeCounters::default())).collect(),
+            organizations: ArcSwap::from_pointee(
+                organizations.map(|name| (name, Arc::default())).collect::<OrganizationCounters>(),
+            ),
             phases: array::from_fn(|_| Histogram::default()),
             refusals: array::from_fn(|_| AtomicU64::new(0)),
             requests: array::from_fn(|_| AtomicU64::new(0)),
@@ -107,11 +114,20 @@ impl Metrics {
         }
     }
 
+    /// Counts other organizations from now on. Those that stay keep their numbers.
+    pub fn replace_organizations(&self, organizations: impl Iterator<Item = Name>) {
+        let before = self.organizations.load_full();
+        let kept =
+            |name: &Name| before.iter().find(|(listed, _)| listed == name).map(|(_, calls)| calls.clone());
+        let counters = organizations.map(|name| (name.clone(), kept(&name).unwrap_or_default()));
+        self.organizations.store(Arc::new(counters.collect()));
+    }
+
     /// Counts the end of a call.
     pub fn count_call(&self, organization: &Name, outcome: &CallOutcome) {
         self.calls.add(outcome);
         // A few names at most: the list is the operator's.
-        if let Some((_, calls)) = self.organizations.iter().find(|(name, _)| name == organization) {
+        if let Some((_, calls)) = self.organizations.load().iter().find(|(name, _)| name == organization) {
             calls.add(outcome);
         }
     }
@@ -157,8 +173,8 @@ impl Metrics {
     }
 
     /// Calls by outcome, of the organizations that the operator lists.
-    pub fn organizations(&self) -> &[(Name, OutcomeCounters)] {
-        &self.organizations
+    pub fn organizations(&self) -> Arc<OrganizationCounters> {
+        self.organizations.load_full()
     }
 
     /// The refusals of each layer.

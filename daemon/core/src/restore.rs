@@ -2,6 +2,8 @@
 
 mod clients;
 
+pub use clients::webhook_hosts;
+
 use std::collections::BTreeSet;
 use std::hash::RandomState;
 use std::path::{Path, PathBuf};
@@ -95,7 +97,7 @@ impl StartSettings<'_> {
         let audit = self.open_audit(&store).await?;
         // Faults of the configuration are told before anything is compiled.
         let secrets = self.credential_settings(&audit)?;
-        let hosts = self.webhook_hosts();
+        let hosts = webhook_hosts(self.config);
         let webhook_client = HostClient::new(hosts.client_settings(self.config.credentials.ca_file.clone()))?;
         let identity = self.identity(&store).await?;
         let registry = self.registry(&store).await?;
@@ -291,7 +293,8 @@ fn upstreams(config: &Config) -> Upstreams {
     })
 }
 
-fn rates(config: &Config) -> Rates {
+/// The rates of organizations.
+pub fn rates(config: &Config) -> Rates {
     Rates {
         calls_per_second: Some(u32::try_from(config.rates.calls_per_second).unwrap_or(u32::MAX)),
         burst: u32::try_from(config.rates.burst).unwrap_or(u32::MAX),

@@ -12,6 +12,7 @@ mod signature;
 
 use std::sync::Arc;
 
+use arc_swap::ArcSwap;
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use ring::rand::{SecureRandom, SystemRandom};
@@ -47,9 +48,14 @@ struct Inner {
     store: Store,
     audit: Audit,
     credentials: Credentials,
-    http: HostClient,
-    hosts: GrantedHosts,
+    granted: ArcSwap<Granted>,
     base_url: String,
+}
+
+/// The hosts that the operator granted, and the client that may reach them.
+struct Granted {
+    hosts: GrantedHosts,
+    http: HostClient,
 }
 
 /// The parts of [`Webhooks`].
@@ -80,7 +86,13 @@ impl Webhooks {
     /// The webhooks in this store.
     pub fn new(parts: WebhookParts) -> Self {
         let WebhookParts { store, audit, credentials, http, hosts, base_url } = parts;
-        Self(Arc::new(Inner { store, audit, credentials, http, hosts, base_url }))
+        let granted = ArcSwap::from_pointee(Granted { hosts, http });
+        Self(Arc::new(Inner { store, audit, credentials, granted, base_url }))
+    }
+
+    /// Grants other hosts from the next delivery on. `http` sends the requests, as in [`WebhookParts`].
+    pub fn replace_hosts(&self, hosts: GrantedHosts, http: HostClient) {
+        self.0.granted.store(Arc::new(Granted { hosts, http }));
     }
 
     /// Creates or replaces a webhook. Returns its view, with a generated secret, and whether it is new. A dry run checks all of
@@ -154,7 +166,7 @@ impl Webhooks {
     }
 
     fn document(&self, url: &str, events: Option<Vec<WebhookEvent>>) -> Result<String, CallError> {
-        let url = self.0.hosts.check(url)?;
+        let url = self.0.granted.load().hosts.check(url)?;
         let events = events.unwrap_or_else(|| vec![WebhookEvent::Approval]);
         if events != [WebhookEvent::Approval] {
             let hint = "write `[\"approval\"]`, or leave `events` out";

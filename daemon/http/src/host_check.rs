@@ -2,7 +2,9 @@
 //! nothing.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
+use arc_swap::ArcSwap;
 use axum::extract::Request;
 use axum::http::header::{HOST, ORIGIN};
 use axum::http::uri::Authority;
@@ -10,6 +12,26 @@ use toolgate_api::error::ErrorType;
 
 use super::header::header;
 use super::problem::Problem;
+
+/// The hosts that the daemon serves. Clones share them, so that a change counts for every listener.
+#[derive(Clone)]
+pub struct ServedHosts(Arc<ArcSwap<Vec<String>>>);
+
+impl ServedHosts {
+    /// These hosts, as [`Config::hosts`](toolgate_state::config::Config::hosts) has them.
+    pub fn new(hosts: Vec<String>) -> Self {
+        Self(Arc::new(ArcSwap::from_pointee(hosts)))
+    }
+
+    /// Serves other hosts from the next request on.
+    pub fn replace(&self, hosts: Vec<String>) {
+        self.0.store(Arc::new(hosts));
+    }
+
+    pub(crate) fn current(&self) -> Arc<Vec<String>> {
+        self.0.load_full()
+    }
+}
 
 /// Refuses a request for a foreign host (DNS rebinding), and a request from a web page of another origin.
 pub(crate) fn expect_host<B>(request: &Request<B>, hosts: &[String]) -> Result<(), Problem> {

@@ -85,12 +85,13 @@ use toolgate_core::identity::Access;
 use utoipa_axum::routes;
 
 pub use body_memory::BodyMemory;
+pub use host_check::ServedHosts;
 pub use service::RootService;
 pub use state::{App, AppParts, Pages};
 
 /// Builds the service of every route.
 pub fn root_service(app: App) -> RootService {
-    let service = RootService::starting(app.settings().hosts());
+    let service = RootService::starting(ServedHosts::new(app.settings().hosts()));
     service.serve(app);
     service
 }

@@ -16,7 +16,7 @@ use tower::ServiceExt;
 
 use super::calls;
 use super::connections::Peer;
-use super::host_check::expect_host;
+use super::host_check::{ServedHosts, expect_host};
 use super::problem::Problem;
 use super::state::App;
 
@@ -30,12 +30,12 @@ pub struct RootService(Arc<Shared>);
 struct Shared {
     /// Empty while the daemon starts.
     api: OnceLock<(App, Router)>,
-    hosts: Vec<String>,
+    hosts: ServedHosts,
 }
 
 impl RootService {
     /// A service that answers liveness probes alone until [`serve`](Self::serve) gives it an API.
-    pub fn starting(hosts: Vec<String>) -> Self {
+    pub fn starting(hosts: ServedHosts) -> Self {
         Self(Arc::new(Shared { api: OnceLock::new(), hosts }))
     }
 
@@ -47,7 +47,7 @@ impl RootService {
 
     /// Returns the response to a request.
     pub(super) async fn answer(self, request: Request<Incoming>, peer: Peer) -> Response {
-        if let Err(problem) = expect_host(&request, &self.0.hosts) {
+        if let Err(problem) = expect_host(&request, &self.0.hosts.current()) {
             return problem.into_response();
         }
         let Some((app, router)) = self.0.api.get() else { return answer_while_starting(&request) };

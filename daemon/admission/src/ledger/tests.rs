@@ -13,7 +13,7 @@ impl Ledger {
     /// Takes one call from the organization's bucket.
     fn take(&self, organization: &Name, now_ms: u64) -> Result<(), u64> {
         let mut buckets = self.buckets.lock();
-        if let Some(bucket) = buckets.take_of(self.rates, organization, now_ms)? {
+        if let Some(bucket) = buckets.take_of(*self.rates.read(), organization, now_ms)? {
             buckets.organizations.store(organization, bucket, now_ms);
         }
         Ok(())

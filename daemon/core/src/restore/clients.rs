@@ -8,7 +8,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use toolgate_audit::Audit;
 use toolgate_sandbox::{HostClient, HostClientSettings};
-use toolgate_state::config::{ReferencePrefix, SecretFolders, VaultEngine};
+use toolgate_state::config::{Config, ReferencePrefix, SecretFolders, VaultEngine};
 use url::Url;
 
 use super::StartSettings;
@@ -19,16 +19,17 @@ use crate::identity::{AccessTokens, PersonSignIn, SignInConnection};
 use crate::plugins::{OrganizationRegistries, Registries};
 use crate::webhooks::GrantedHosts;
 
-impl StartSettings<'_> {
-    pub(super) fn webhook_hosts(&self) -> GrantedHosts {
-        let settings = &self.config.webhooks;
-        GrantedHosts {
-            hosts: settings.hosts.clone().unwrap_or_default(),
-            private_hosts: settings.private_hosts.clone().unwrap_or_default(),
-            plain_http: settings.plain_http.clone().unwrap_or_default(),
-        }
+/// The hosts that the settings grant to webhooks.
+pub fn webhook_hosts(config: &Config) -> GrantedHosts {
+    let settings = &config.webhooks;
+    GrantedHosts {
+        hosts: settings.hosts.clone().unwrap_or_default(),
+        private_hosts: settings.private_hosts.clone().unwrap_or_default(),
+        plain_http: settings.plain_http.clone().unwrap_or_default(),
     }
+}
 
+impl StartSettings<'_> {
     pub(super) fn credential_settings(&self, audit: &Audit) -> Result<CredentialSettings> {
         let settings = &self.config.credentials;
         let public_url = settings.public_url.as_deref().map(|url| url.trim_end_matches('/').to_owned());

@@ -272,7 +272,8 @@ impl Webhooks {
     ) -> Result<TryResult, CallError> {
         let url = read_document(webhook)?.url;
         // Checked again: the settings may be others since the webhook was written.
-        self.0.hosts.check(&url)?;
+        let granted = self.0.granted.load_full();
+        granted.hosts.check(&url)?;
         let secret = self.0.credentials.open_webhook_secret(webhook)?;
         let body = serde_json::to_vec(message).map_err(|error| internal(&error))?;
         let timestamp = (now_ms() / 1_000).to_string();
@@ -284,7 +285,7 @@ impl Webhooks {
             .header(TIMESTAMP_HEADER, timestamp)
             .body(body)
             .map_err(|error| internal(&error))?;
-        Ok(match tokio::time::timeout(REQUEST_TIME, self.0.http.send(request)).await {
+        Ok(match tokio::time::timeout(REQUEST_TIME, granted.http.send(request)).await {
             Ok(Ok(response)) => result_of(response.status()),
             Ok(Err(HostClientError::PrivateAddress)) => TryResult::Failed(PRIVATE_ADDRESS.to_owned()),
             Ok(Err(error)) => TryResult::Failed(error.to_string()),

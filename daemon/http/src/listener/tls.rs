@@ -57,6 +57,8 @@ pub struct Tls(Arc<Shared>);
 
 struct Shared {
     files: TlsFiles,
+    /// The tokens of clients, by a name in their certificates.
+    clients: ArcSwap<BTreeMap<String, String>>,
     /// The contents at the start.
     first: [Sha256; 3],
     current: ArcSwap<InForce>,
@@ -80,7 +82,8 @@ impl Tls {
                 "give PEM files of a certificate with its chain and of its key in `[tls]`, readable for this user",
             )
         })?;
-        Ok(Self(Arc::new(Shared { files, first, current: ArcSwap::from_pointee(config) })))
+        let clients = ArcSwap::from_pointee(files.clients.clone());
+        Ok(Self(Arc::new(Shared { files, clients, first, current: ArcSwap::from_pointee(config) })))
     }
 
     /// Reads the files again whenever they change, until `stop`.
@@ -112,6 +115,11 @@ impl Tls {
         }
     }
 
+    /// Takes other tokens of clients, for the connections that are opened from now on.
+    pub fn replace_clients(&self, clients: BTreeMap<String, String>) {
+        self.0.clients.store(Arc::new(clients));
+    }
+
     /// When the certificate ends, in seconds since 1970, if it can be told.
     pub fn end_seconds(&self) -> Option<u64> {
         self.0.current.load().end_seconds
@@ -130,7 +138,7 @@ impl Tls {
 
     /// The token for which the client's certificate stands.
     pub(super) fn client(&self, connection: &ServerConnection) -> Option<ClientCertificate> {
-        let clients = &self.0.files.clients;
+        let clients = self.0.clients.load();
         let certificate = EndEntityCert::try_from(connection.peer_certificates()?.first()?).ok()?;
         let mut names = certificate.valid_dns_names().chain(certificate.valid_uri_names());
         let common_name = || clients.get(&format!("CN={}", common_name(certificate.subject())?));

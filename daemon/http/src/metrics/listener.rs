@@ -18,7 +18,7 @@ use toolgate_macros::boxed;
 
 use super::scrape;
 use crate::connections::{Connections, RequestInFlight};
-use crate::host_check::expect_host_or_address;
+use crate::host_check::{ServedHosts, expect_host_or_address};
 
 /// Open connections. A scraper needs one.
 const CONNECTIONS: usize = 16;
@@ -29,9 +29,9 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Serves the metrics until `stop`. Without a listener there is nothing to serve. Requests name an address or one of the hosts.
 #[boxed]
-pub async fn serve(listener: Option<TcpListener>, hosts: Vec<String>, admin: Admin, stop: CancellationToken) {
+pub async fn serve(listener: Option<TcpListener>, hosts: ServedHosts, admin: Admin, stop: CancellationToken) {
     let Some(listener) = listener else { return };
-    let (connections, hosts) = (Connections::new(CONNECTIONS), Arc::<[String]>::from(hosts));
+    let connections = Connections::new(CONNECTIONS);
     loop {
         let accepted = tokio::select! {
             () = stop.cancelled() => return,
@@ -42,14 +42,14 @@ pub async fn serve(listener: Option<TcpListener>, hosts: Vec<String>, admin: Adm
             continue;
         };
         let (admin, stop, hosts, connections) =
-            (admin.clone(), stop.clone(), Arc::clone(&hosts), connections.clone());
+            (admin.clone(), stop.clone(), hosts.clone(), connections.clone());
         tokio::spawn(async move {
             // An idle connection gives way, so that nobody keeps the scraper out.
             let Some(permit) = connections.admit(peer.ip()).await else { return };
             let state = Arc::clone(&permit.state);
             let service = service_fn(|request| {
                 let counted = RequestInFlight::begin(&state.requests);
-                let (admin, hosts) = (admin.clone(), Arc::clone(&hosts));
+                let (admin, hosts) = (admin.clone(), hosts.current());
                 async move {
                     let response = answer(admin, &hosts, request).await;
                     drop(counted);

@@ -274,7 +274,7 @@ impl Scrape {
         let help = "Calls by outcome, of the organizations that the operator lists";
         let mut metric =
             encoder.encode_descriptor("toolgate_organization_calls", help, None, MetricType::Counter)?;
-        for (name, counts) in calls.organizations() {
+        for (name, counts) in calls.organizations().iter() {
             for (outcome, number) in counts.counts() {
                 let labels = [("organization", name.as_str()), ("outcome", outcome)];
                 ConstCounter::new(number).encode(metric.encode_family(&labels)?)?;

@@ -617,7 +617,7 @@ settings! {
     Logging in "log" {
         /// Plain text or JSON lines.
         format: LogFormat = LogFormat::Text, ValueKind::OneOf(&["text", "json"]);
-        /// The lowest level that is logged. SIGHUP puts a changed one in force; all other keys need a restart.
+        /// The lowest level that is logged.
         level: LogLevel = LogLevel::Info, ValueKind::OneOf(&["error", "warn", "info", "debug", "trace"]);
     }
 }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_macros::boxed;
 use toolgate_sandbox::{CaFileError, HostClient, HostClientSettings, Secret};
@@ -15,7 +16,7 @@ use crate::oci::{Endpoint, Login, Pulled, Reference, RegistrySession, pull, with
 
 /// Registries by host. None is used unless it is listed. Cheap to clone.
 #[derive(Clone, Default)]
-pub struct Registries(Arc<[PluginRegistry]>);
+pub struct Registries(Arc<ArcSwap<Vec<PluginRegistry>>>);
 
 /// One registry.
 pub struct PluginRegistry {
@@ -45,7 +46,12 @@ pub enum LoginSource {
 impl Registries {
     /// Creates the list.
     pub fn new(registries: Vec<PluginRegistry>) -> Self {
-        Self(registries.into())
+        Self(Arc::new(ArcSwap::from_pointee(registries)))
+    }
+
+    /// Takes the list of others, from the next load on.
+    pub fn replace(&self, others: &Self) {
+        self.0.store(others.0.load_full());
     }
 
     /// The registries of the settings. `vault` is the configured one, if a password is there.
@@ -60,7 +66,8 @@ impl Registries {
 
     /// Gets a plugin file of at most `limit_bytes`, with its signature. Fails if the registry is not listed.
     pub async fn pull(&self, reference: &Reference, limit_bytes: u64) -> Result<Pulled, CallError> {
-        let listed = self.0.iter().find(|registry| registry.host.eq_ignore_ascii_case(&reference.host));
+        let registries = self.0.load_full();
+        let listed = registries.iter().find(|registry| registry.host.eq_ignore_ascii_case(&reference.host));
         let registry = listed.ok_or_else(|| {
             CallError::new(
                 ErrorType::InvalidRequest,
