@@ -117,15 +117,15 @@ impl Daemon {
 
     /// Kills it, and starts it again on the same folder.
     pub fn crash_and_restart(self) -> Self {
-        let arguments = self.options.arguments.clone();
-        self.restart_with(arguments)
+        self.restart_with(|_| {})
     }
 
-    /// The same with other arguments of `serve`. It may have ended already.
-    pub fn restart_with(mut self, arguments: Vec<String>) -> Self {
+    /// The same with other options. It may have ended already.
+    pub fn restart_with(mut self, change: impl FnOnce(&mut Options)) -> Self {
         self.crash();
         let (program, folder) = (self.program.clone(), Arc::clone(&self.folder));
-        let options = Options { arguments, ..self.options.clone() };
+        let mut options = self.options.clone();
+        change(&mut options);
         drop(self);
         Self::run(program, options, folder)
     }

@@ -59,7 +59,9 @@ impl KeyError {
             Self::Missing(_) => {
                 "put the files back from a backup: no new key opens what the old ones sealed. Where they are lost, restore a backup, or move the data folder away to begin anew"
             }
-            Self::NotAKey(_) => "restore it from a backup, or remove it and a new key is generated",
+            Self::NotAKey(_) => {
+                "put the file back from a backup: no new key opens what the old one sealed. Only `cache.key`, and keys of a folder without data, are made again when they are removed"
+            }
         }
     }
 }

@@ -436,7 +436,7 @@ fn o3_a_damaged_or_lost_log_stops_the_start_until_an_operator_gives_it_up() {
         let failed = run_to_end(PROGRAM, &serve, daemon.folder.path());
         assert!(failed.status.code() == Some(1) && failed.stderr.contains(cause), "{cause}: {failed:?}");
         assert!(failed.stderr.contains("`toolgate serve --accept-lost-log`"), "{failed:?}");
-        daemon = daemon.restart_with(give_up());
+        daemon = daemon.restart_with(|options| options.arguments = give_up());
         daemon.wait_for_log("the event", |line| line.contains("audit_loss_accepted"));
         let operator = daemon.operator();
         let recoveries = operator.audit("kind=recovery");
@@ -452,11 +452,11 @@ fn o3_a_damaged_or_lost_log_stops_the_start_until_an_operator_gives_it_up() {
         let report = operator.get("/v1/audit/verify").expect(200).json();
         assert_eq!((&report["ok"], report["suspicious"].as_array().map(Vec::len)), (&json!(true), Some(1)));
         assert_eq!(operator.get("/readyz").expect(200).json()["audit_lost"], true);
-        daemon = daemon.restart_with(Vec::new());
+        daemon = daemon.restart_with(|options| options.arguments.clear());
         assert!(daemon.operator().get("/readyz").expect(200).json().get("audit_lost").is_none(), "told once");
     }
     // Where nothing is lost, the option changes nothing.
-    let daemon = daemon.restart_with(give_up());
+    let daemon = daemon.restart_with(|options| options.arguments = give_up());
     daemon.wait_for_log("the warning", |line| line.contains("leave `--accept-lost-log` out"));
     assert_eq!(daemon.operator().audit("kind=recovery").len(), 1);
 }
