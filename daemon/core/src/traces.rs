@@ -47,13 +47,6 @@ impl Traces {
     pub fn new(settings: &TracesSection) -> Result<(Self, Option<Exporter>)> {
         let Some(endpoint) = &settings.endpoint else { return Ok((Self::default(), None)) };
         let endpoint = parse_endpoint(endpoint).context("`traces.endpoint` is not a URL")?;
-        let client = HostClient::new(HostClientSettings {
-            // The host is the operator's.
-            allow_private: true,
-            plain_http: endpoint.authority().map(ToString::to_string).into_iter().collect(),
-            ca_file: settings.ca_file.clone(),
-            ..HostClientSettings::default()
-        })?;
         let mut headers = HeaderMap::new();
         if let Some(file) = &settings.headers_file {
             add_headers(&mut headers, &read_headers(file)?).context("`traces.headers_file`")?;
@@ -63,6 +56,15 @@ impl Traces {
                 read_variable(name).with_context(|| format!("`traces.headers_environment`: `{name}`"))?;
             add_headers(&mut headers, &text.replace(',', "\n")).context("`traces.headers_environment`")?;
         }
+        let client = HostClient::new(HostClientSettings {
+            // The host is the operator's.
+            allow_private: true,
+            plain_http: endpoint.authority().map(ToString::to_string).into_iter().collect(),
+            // The headers may have a credential.
+            public_plain_http: headers.is_empty(),
+            ca_file: settings.ca_file.clone(),
+            ..HostClientSettings::default()
+        })?;
         let (queue, exporter) = Exporter::new(client, endpoint, headers);
         Ok((Self(Some(Arc::new(Sampled { sample: settings.sample, queue }))), Some(exporter)))
     }

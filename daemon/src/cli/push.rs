@@ -51,8 +51,13 @@ pub(super) async fn run(options: PushOptions, printer: &mut Printer<'_>) -> Resu
     };
     // The person names the registry, so it may be in a private network.
     let plain = if plain_http { vec![with_port(&reference.host, plain_http)] } else { Vec::new() };
-    let settings =
-        HostClientSettings { plain_http: plain, allow_private: true, ca_file, ..Default::default() };
+    let settings = HostClientSettings {
+        plain_http: plain,
+        public_plain_http: login.is_none(),
+        allow_private: true,
+        ca_file,
+        ..Default::default()
+    };
     let http = HostClient::new(settings).map_err(|error| Failure::new(error.to_string(), error.hint()))?;
     let endpoint = Endpoint { http, host: reference.host.clone(), plain_http, login };
     let mut session = RegistrySession::new(endpoint, &reference, "pull,push", TIMEOUT)?;

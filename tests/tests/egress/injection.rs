@@ -9,6 +9,7 @@ use toolgate_admission::{
     CanaryDraw, Catalogue, ChargeTime, Consumer, Descriptor, Digest, Ledger, Plugin, QuotaCounters, Rates,
     Rules, SessionFacts, ToolCall, Verdict, check,
 };
+use toolgate_api::error::ErrorType;
 use toolgate_api::grant::Grant;
 use toolgate_api::limits::LimitsPatch;
 use toolgate_api::name::Name;
@@ -302,17 +303,30 @@ fn k3_a_refused_credential_is_reported_to_the_store() {
     });
 }
 
-/// K4: never over plain HTTP, even if the store returns one. The response is still masked.
+/// K4: to the granted loopback address, and never to a public one. Without a credential both are reached.
 #[test]
-fn k4_no_credential_is_sent_over_plain_http() {
+fn k4_a_credential_goes_over_plain_http_to_private_addresses_alone() {
     with_fixture(|fixture| {
         let harness = Harness::new(&fixture.upstream);
         show_both(fixture);
-        let page = output(&harness.fetch(bearer(), "http://plain.upstream.test:8080/", &[]));
+        let (url, name) = ("http://plain.upstream.test:8080/", "plain.upstream.test");
+        let page = output(&harness.fetch(bearer(), url, &[]));
         assert!(page.contains(&format!("{} and {OTHER}", "*".repeat(SECRET.len()))), "{page}");
-        let request = fixture.upstream.requests().pop().expect("a request");
-        assert!(!request.to_ascii_lowercase().contains("authorization"), "{request}");
-        output(&harness.fetch(bearer(), &format!("{API}/"), &[]));
+        assert!(fixture.upstream.requests().pop().is_some_and(|request| request.contains(SECRET)));
+        // Connections are kept by credential, so another one is vetted anew.
+        let another = credentials(Some(injection("another", authorization(), SECRET)), Vec::new());
+        let here = fixture.upstream.address.to_string();
+        let before = fixture.upstream.connections();
+        for addresses in [&["8.8.8.8"][..], &[&here, "8.8.8.8"]] {
+            fixture.upstream.dns.set_answers(name, &[addresses]);
+            let refused = harness.fetch(another.clone(), url, &[]).outcome.expect_err("a refusal");
+            assert_eq!(refused.error_type, ErrorType::NetworkDenied, "{refused:?}");
+            assert!(refused.message.contains("over plain HTTP to 8.8.8.8"), "{refused:?}");
+            assert!(refused.hint.contains("`https`"), "{refused:?}");
+        }
+        assert_eq!(fixture.upstream.connections(), before, "a connection was opened");
+        fixture.upstream.dns.set_answers(name, &[&[&here]]);
+        output(&harness.fetch(another, url, &[]));
         assert!(fixture.upstream.requests().pop().is_some_and(|request| request.contains(SECRET)));
     });
 }

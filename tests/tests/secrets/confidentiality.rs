@@ -91,16 +91,18 @@ fn g8_an_integration_ends_when_its_credential_expires() {
     assert_eq!(operator.get(STRIPE).expect(200).json()["state"], "expired");
 }
 
-/// K2: a secret that is too short to be masked is refused, as is a binding to plain HTTP (K4).
+/// K2: a secret that is too short to be masked is refused, as is a binding to plain HTTP that no operator named (K4).
 #[test]
 fn k2_a_secret_too_short_to_be_masked_is_refused() {
     let (_daemon, operator) = daemon("[credentials]\nplain_http = [\"localhost:8080\"]");
     operator.make(STRIPE, &bearer("abc12")).expect_refusal(400, "INVALID_REQUEST");
     let mut plain = bearer("abc123");
-    plain["bound_to"] = json!([{"scheme": "http", "host": "localhost", "port": 8080}]);
-    operator.make(STRIPE, &plain).expect_refusal(400, "INVALID_REQUEST");
+    plain["bound_to"] = json!([{"scheme": "http", "host": "localhost", "port": 8081}]);
+    let refused = operator.make(STRIPE, &plain).expect_refusal(400, "INVALID_REQUEST");
+    assert!(refused.text().contains("`localhost:8081` in `credentials.plain_http`"), "{}", refused.text());
     operator.get(STRIPE).expect_refusal(404, "NOT_FOUND");
-    operator.make(STRIPE, &bearer("abc123")).expect(201);
+    plain["bound_to"][0]["port"] = json!(8080);
+    operator.make(STRIPE, &plain).expect(201);
     operator
         .post(&format!("{STRIPE}/rotate"), &json!({"secret": "abc12"}))
         .expect_refusal(400, "INVALID_REQUEST");

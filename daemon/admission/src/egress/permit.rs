@@ -43,6 +43,7 @@ pub struct Permitted {
     /// The index of the rule in the grant.
     rule: usize,
     granted: Arc<Grant>,
+    has_credential: bool,
 }
 
 /// A request that may be sent to these addresses alone. Only [`Permitted::vet`] creates one.
@@ -177,7 +178,7 @@ impl CallAccess {
                 return Err(denied(by, rules));
             }
         }
-        Ok(Permitted { target, rule, granted: Arc::clone(&self.granted) })
+        Ok(Permitted { target, rule, granted: Arc::clone(&self.granted), has_credential: false })
     }
 }
 
@@ -197,9 +198,10 @@ impl Permitted {
         &self.granted
     }
 
-    /// Whether the request may carry a credential: never over plain HTTP (K4).
-    pub fn may_carry_credential(&self) -> bool {
-        self.target.scheme() == NetworkScheme::Https
+    /// Returns the same request with a credential: over plain HTTP, only private addresses are then vetted (K4).
+    #[must_use]
+    pub fn with_credential(self) -> Self {
+        Self { has_credential: true, ..self }
     }
 
     /// Decides about the resolved addresses of its host. One unreachable address denies the request, since a name server that
@@ -214,6 +216,14 @@ impl Permitted {
             addresses.iter().copied().filter(|address| !is_reachable(*address, networks)).collect();
         if let [address, ..] = *unreachable {
             return Err(NetworkDenial::by_address(&self.target, address, &unreachable));
+        }
+        let is_plain = self.target.scheme() == NetworkScheme::Http;
+        let exposes = |address: &&IpAddr| !matches!(address_kind(**address), AddressKind::Private(_));
+        if self.has_credential
+            && is_plain
+            && let Some(address) = addresses.iter().find(exposes)
+        {
+            return Err(NetworkDenial::plain_credential(&self.target, *address));
         }
         let port = self.target.port();
         let addresses = addresses.iter().map(|address| SocketAddr::new(*address, port)).collect();
@@ -304,6 +314,17 @@ impl NetworkDenial {
             None => "addresses of this kind are never reached; use another host".to_owned(),
         };
         Self { by: DeniedBy::Address, message, hint, grant }
+    }
+
+    /// The denial of a request that would send a credential without TLS over a network that anyone may read.
+    fn plain_credential(target: &Target, address: IpAddr) -> Self {
+        let host = target.host();
+        Self {
+            by: DeniedBy::Address,
+            message: format!("the credential for `{host}` is not sent over plain HTTP to {address}, which is not a private address"),
+            hint: "use `https` in the tool's URL and in `bound_to`, or a host with a loopback or private address that the grant names in `private_networks`".to_owned(),
+            grant: None,
+        }
     }
 
     fn no_address(target: &Target) -> Self {

@@ -3,6 +3,7 @@
 mod addresses;
 mod grants;
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -199,12 +200,26 @@ fn b5_an_approval_is_bound_to_the_rules_that_matter_for_its_tool() {
     assert_ne!(access(&files()).binding(), access(&json!({})).binding());
 }
 
-/// K4.
+/// K4: with its positive twins, a private address, TLS, and a request without a credential.
 #[test]
-fn k4_no_credential_travels_over_plain_http() {
+fn k4_a_credential_travels_over_plain_http_to_granted_private_addresses_alone() {
     let access = access(&json!({"network": [{"host": "a.example"}, {"scheme": "http", "host": "a.example"}],
-        "plain_http": ["a.example:80"]}));
+        "plain_http": ["a.example:80"], "private_networks": ["127.0.0.1/32", "10.1.0.0/16", "169.254.169.254/32"]}));
     let permitted = |scheme: &str| access.permit(get(scheme, "a.example", "/")).expect("a permit");
-    assert!(permitted("https").may_carry_credential());
-    assert!(!permitted("http").may_carry_credential());
+    let vet = |permitted: Permitted, addresses: &[&str]| {
+        let addresses: Vec<IpAddr> = addresses.iter().map(|text| text.parse().expect("an address")).collect();
+        permitted.vet(&addresses)
+    };
+    for private in [&["127.0.0.1"][..], &["10.1.2.3"], &["10.1.2.3", "127.0.0.1"]] {
+        assert!(vet(permitted("http").with_credential(), private).is_ok(), "{private:?}");
+    }
+    for public in [&["8.8.8.8"][..], &["10.1.2.3", "8.8.8.8"], &["2606:4700::1111"], &["169.254.169.254"]] {
+        let denied = vet(permitted("http").with_credential(), public).expect_err("a refusal");
+        assert_eq!(denied.by, DeniedBy::Address);
+        assert!(denied.message.contains("plain HTTP") && denied.hint.contains("`https`"), "{denied:?}");
+        assert!(vet(permitted("https").with_credential(), public).is_ok(), "{public:?}");
+        assert!(vet(permitted("http"), public).is_ok(), "{public:?}");
+    }
+    let ungranted = vet(permitted("http").with_credential(), &["10.2.0.1"]).expect_err("a refusal");
+    assert!(ungranted.grant.is_some(), "{ungranted:?}");
 }

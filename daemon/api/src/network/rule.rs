@@ -91,7 +91,8 @@ where
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct CredentialBinding {
-    /// `https`, which is the default. `http` is refused: a credential is never sent without TLS.
+    /// `https`, which is the default. `http` needs the host in the setting `credentials.plain_http`, and is used only at
+    /// loopback and private addresses.
     #[serde(default, deserialize_with = "null_is_default")]
     #[cfg_attr(feature = "openapi", schema(required = false))]
     pub scheme: NetworkScheme,

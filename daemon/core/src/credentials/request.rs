@@ -38,7 +38,7 @@ const TOKEN_BYTES: usize = 100;
 /// Maximum length of a user's name, in bytes: the same as in a session.
 const USER_BYTES: usize = 200;
 
-/// Validates a request. `plain_http` lists the token endpoints that may be reached without TLS (K4).
+/// Validates a request. `plain_http` lists the hosts that credentials may be sent to without TLS (K4).
 pub fn new_credential(
     mut request: CredentialRequest,
     plain_http: &[String],
@@ -64,7 +64,7 @@ pub fn new_credential(
     )?;
     let document = CredentialDocument {
         authentication: authentication(&request, plain_http)?,
-        bound_to: bindings(&request.bound_to)?,
+        bound_to: bindings(&request.bound_to, plain_http)?,
         shared: is_shared(&request)?,
         user: request.user,
         expires_ms: request.expires_ms,
@@ -237,23 +237,17 @@ fn issuer(request: &CredentialRequest) -> Result<Option<String>, CallError> {
     Ok(request.issuer.clone())
 }
 
-fn bindings(bound_to: &[CredentialBinding]) -> Result<Vec<CredentialBinding>, CallError> {
+fn bindings(
+    bound_to: &[CredentialBinding],
+    plain_http: &[String],
+) -> Result<Vec<CredentialBinding>, CallError> {
     ensure(
         bound_to.len() <= BINDINGS,
         "bound_to",
         "the credential is bound to too many places",
         format!("name at most {BINDINGS}"),
     )?;
-    if let Some(at) = bound_to.iter().position(|binding| binding.scheme == NetworkScheme::Http) {
-        // K4: credentials require TLS, even for the hosts of token requests that `plain_http` lists.
-        let hint = "leave `scheme` out: a credential goes over HTTPS alone";
-        return Err(invalid(
-            &format!("bound_to/{at}/scheme"),
-            "a credential never goes over plain HTTP",
-            hint,
-        ));
-    }
-    check_bound_to(bound_to, &[])
+    check_bound_to(bound_to, plain_http)
         .map_err(|error| invalid(&format!("bound_to{}", error.place), error.message, error.hint))
 }
 

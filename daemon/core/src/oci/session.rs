@@ -285,6 +285,12 @@ impl RegistrySession {
                 format!("the registry redirects to `{host}` without TLS"),
                 "let it redirect to an HTTPS URL",
             ),
+            HostClientError::PublicPlainHttp => refuse(
+                format!(
+                    "the registry `{host}` gets no password without TLS at an address that is not private"
+                ),
+                "leave `plain_http` and `--plain-http` out, or use a loopback or private address",
+            ),
             HostClientError::PrivateAddress if own => refuse(
                 format!("the registry `{host}` has an address that is not public"),
                 "set `private_network = true` for it in `[[plugins.registries]]`",

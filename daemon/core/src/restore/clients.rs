@@ -93,7 +93,8 @@ impl StartSettings<'_> {
         let plain_http = settings.plain_http.clone().unwrap_or_default();
         let private_hosts = settings.private_hosts.clone().unwrap_or_default();
         let ca_file = settings.ca_file.clone();
-        let settings = HostClientSettings { plain_http, private_hosts, allow_private, ca_file };
+        let settings =
+            HostClientSettings { plain_http, private_hosts, allow_private, ca_file, ..Default::default() };
         Ok(token_client(HostClient::new(settings)?))
     }
 
@@ -137,7 +138,7 @@ impl StartSettings<'_> {
             hosts.push(format!("{host}:{port}"));
         }
         let (listed, ca_file) = (plain_http.clone(), credentials.ca_file.clone());
-        let settings = HostClientSettings { plain_http, private_hosts, allow_private: false, ca_file };
+        let settings = HostClientSettings { plain_http, private_hosts, ca_file, ..Default::default() };
         Ok((token_client(HostClient::new(settings)?), listed))
     }
 

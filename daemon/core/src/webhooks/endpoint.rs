@@ -67,6 +67,8 @@ impl GrantedHosts {
         };
         HostClientSettings {
             plain_http: self.plain_http.clone(),
+            // A delivery has a signature and no credential.
+            public_plain_http: true,
             private_hosts: self.private_hosts.iter().map(with_port).collect(),
             allow_private: false,
             ca_file,

@@ -50,6 +50,8 @@ impl Default for ExchangeLimits {
 pub struct HostClientSettings {
     /// `HOST:PORT`, or `HOST` for port 80: hosts that the operator allows over plain HTTP and at private addresses.
     pub plain_http: Vec<String>,
+    /// Allows public addresses over plain HTTP, for a client that sends no credential (K4).
+    pub public_plain_http: bool,
     /// `HOST:PORT`: hosts that may have private addresses, over TLS.
     pub private_hosts: Vec<String>,
     /// Allows private addresses for every host. For requests whose host is set by the operator alone.
@@ -82,6 +84,11 @@ pub enum HostClientError {
     /// The operator did not allow plain HTTP to this host.
     #[error("the URL uses plain HTTP, and the host is not in `credentials.plain_http`")]
     PlainHttp,
+    /// The request may have a credential, which is sent without TLS only to loopback and private addresses.
+    #[error(
+        "the URL uses plain HTTP, and the host has an address that is not private: use `https`, or a loopback or private address"
+    )]
+    PublicPlainHttp,
     /// The name service knows no address.
     #[error("the host has no address")]
     NoAddress,
@@ -166,6 +173,10 @@ impl Inner {
             || lists_host(&self.settings.private_hosts, host, port);
         let host = parse_host(host);
         let addresses = self.vetted_addresses(&host, port, allows_private).await?;
+        let is_private = |address: &SocketAddr| matches!(address_kind(address.ip()), AddressKind::Private(_));
+        if !is_tls && !self.settings.public_plain_http && !addresses.iter().all(is_private) {
+            return Err(HostClientError::PublicPlainHttp);
+        }
         let request = to_origin_form(request, &uri)?;
         let tcp = connect_tcp(&addresses).await.map_err(HostClientError::Connect)?;
         if !is_tls {
@@ -300,6 +311,18 @@ mod tests {
         assert!(matches!(refused, HostClientError::PlainHttp), "{refused}");
         let (_, refused) = tokio::join!(async { listener.accept().await.map(drop) }, send(private(), &tls));
         assert!(refused.unwrap_err().to_string().contains("TLS failed"));
+    }
+
+    /// K4: a listed host gets no credential without TLS at a public address. The twin at a loopback address is the test of redirects.
+    #[tokio::test]
+    async fn k4_plain_http_with_a_credential_needs_a_private_address() {
+        // A public address, and that of a metadata service. No packet is sent to either.
+        for host in ["8.8.8.8:80", "169.254.169.254:80"] {
+            let settings = HostClientSettings { plain_http: vec![host.to_owned()], ..Default::default() };
+            let refused = send(settings, &format!("http://{host}/token")).await.unwrap_err();
+            assert!(matches!(refused, HostClientError::PublicPlainHttp), "{refused}");
+            assert!(refused.to_string().contains("`https`"), "{refused}");
+        }
     }
 
     #[tokio::test]

@@ -95,14 +95,10 @@ impl Credentials {
         self.report.as_ref().is_some_and(|report| report(identity))
     }
 
-    /// The credentials of a request. A request over plain HTTP carries none, even if the daemon returns one (K4).
+    /// The credentials of a request.
     pub(super) async fn find(&self, permitted: &Permitted) -> Result<CredentialsForRequest, CallError> {
         let Some(find) = &self.find else { return Ok(CredentialsForRequest::default()) };
-        let mut credentials = find(permitted.clone()).await?;
-        if !permitted.may_carry_credential() {
-            credentials.scan_only.extend(credentials.injection.take());
-        }
-        Ok(credentials)
+        find(permitted.clone()).await
     }
 }
 

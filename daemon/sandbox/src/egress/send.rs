@@ -131,6 +131,7 @@ impl Sender {
         handle: &RequestHandle,
     ) -> Result<Response<WasiBody>, Failure> {
         let identity = credentials.identity();
+        let permitted = if identity.is_some() { permitted.with_credential() } else { permitted };
         let key = Arc::new(PoolKey::new(&self.organization, &self.plugin, identity, &permitted));
         let scanner = credentials.scan_secrets().map(Scanner::new);
         let request =

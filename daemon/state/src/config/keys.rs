@@ -441,9 +441,9 @@ settings! {
         /// read the client metadata document there, and webhooks have links to it. Its host must be one of `allowed_hosts`. By
         /// default the address of `listen`.
         public_url: Option<String> = None, ValueKind::TextFormat(&PUBLIC_URL);
-        /// Hosts of OAuth2 token endpoints, and of discovered services, that may be used without TLS, as `HOST:PORT`, or
-        /// `HOST` for port 80. The client secret and the tokens are then readable on the network. By default none. Requests
-        /// of tools never carry a credential without TLS.
+        /// Hosts that credentials may be sent to without TLS, as `HOST:PORT`, or `HOST` for port 80: OAuth2 token endpoints,
+        /// discovered services, vaults, and places in `bound_to`. Secrets are then readable on the network, so only loopback and
+        /// private addresses are used. By default none.
         plain_http: Option<Vec<String>> = None, ValueKind::HostsWithPorts;
         /// Hosts of OAuth2 token endpoints, and of discovered services, that may resolve to private addresses, as
         /// `HOST:PORT`. They are used over TLS like all others. By default none.

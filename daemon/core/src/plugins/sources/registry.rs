@@ -129,6 +129,7 @@ fn http_client(section: &RegistrySection) -> Result<HostClient, CaFileError> {
     let list = |is_listed: bool| if is_listed { vec![host.clone()] } else { Vec::new() };
     HostClient::new(HostClientSettings {
         plain_http: list(section.plain_http),
+        public_plain_http: section.username.is_none(),
         private_hosts: list(section.private_network),
         allow_private: false,
         ca_file: section.ca_file.clone(),
