@@ -52,10 +52,13 @@ pub struct TokenRequest {
     #[serde(default)]
     #[schema(max_length = 200)]
     pub label: String,
-    /// When the token ends, in milliseconds since 1970. Default: it does not expire.
+    /// When the token ends, in milliseconds since 1970. Default: after the daemon's `tokens.default_days`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 0)]
     pub expires_at: Option<u64>,
+    /// Whether the token does not end. `expires_at` is then left out.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub never_expires: bool,
     /// The networks that the token can be used from, in CIDR notation such as `10.1.0.0/16`. Default: every one.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(min_items = 1, max_items = 64)]

@@ -58,6 +58,9 @@ struct Numbers {
     audit_lag_records: Option<u64>,
     store_bytes: Option<u64>,
     disk_free_bytes: Option<u64>,
+    credentials_expired: Option<u64>,
+    credentials_ending: Option<u64>,
+    tokens_ending: Option<u64>,
 }
 
 /// Prints the state. Fails if the daemon takes no work.
@@ -122,6 +125,9 @@ async fn numbers(client: &Client) -> Result<Option<Numbers>, ClientError> {
         audit_lag_records: number("toolgate_audit_lag_records"),
         store_bytes: number("toolgate_store_bytes"),
         disk_free_bytes: number("toolgate_disk_free_bytes"),
+        credentials_expired: number("toolgate_credentials_expired"),
+        credentials_ending: number("toolgate_credentials_ending"),
+        tokens_ending: number("toolgate_tokens_ending"),
     }))
 }
 
@@ -150,6 +156,23 @@ fn print(report: &StatusReport, printer: &mut Printer<'_>) -> Result {
     for reason in reasons.iter().filter(|_| status != "unavailable") {
         printer.warning(&reason.message)?;
         printer.note(&format!("  {}", reason.hint))?;
+    }
+    numbers.as_ref().map_or(Ok(()), |numbers| warn_of_ends(numbers, printer))
+}
+
+/// Warns of credentials and tokens that ended, or end within a week.
+fn warn_of_ends(numbers: &Numbers, printer: &mut Printer<'_>) -> Result {
+    let credentials = "see `toolgate credential list ORG` of each organization, and the events `credential_ends` in the log";
+    let tokens = "see EXPIRES in `toolgate token list`, and replace them with `toolgate token rotate`";
+    for (count, what, hint) in [
+        (numbers.credentials_expired, "credentials that have expired", credentials),
+        (numbers.credentials_ending, "credentials that end within a week", credentials),
+        (numbers.tokens_ending, "tokens that end within a week", tokens),
+    ] {
+        if let Some(count) = count.filter(|count| *count > 0) {
+            printer.warning(&format!("{what}: {count}"))?;
+            printer.note(&format!("  {hint}"))?;
+        }
     }
     Ok(())
 }
@@ -198,6 +221,26 @@ mod tests {
             report["reasons"][0]["hint"].as_str().is_some_and(|hint| hint.contains("unseal")),
             "{report}"
         );
+    }
+
+    /// K1: a token that ends soon is told before it does.
+    #[tokio::test]
+    async fn k1_what_ends_within_a_week_is_a_warning() {
+        let ready = || Canned::json(200, json!({"status": "ok", "version": "1.2.3"}));
+        let metrics = |tokens: u64| {
+            let body = format!("toolgate_tokens_ending {tokens}\ntoolgate_credentials_ending 0\n");
+            Canned { content_type: "text/plain", body, ..Canned::empty(200) }
+        };
+        let run = status(vec![health(), ready(), metrics(2)], false).await;
+        run.result.expect("it takes work");
+        assert!(run.notes.contains("tokens that end within a week: 2"), "{}", run.notes);
+        assert!(
+            run.notes.contains("toolgate token list") && !run.notes.contains("credentials"),
+            "{}",
+            run.notes
+        );
+        let none = status(vec![health(), ready(), metrics(0)], false).await;
+        assert!(!none.notes.contains("within a week"), "{}", none.notes);
     }
 
     #[tokio::test]

@@ -28,6 +28,7 @@ Examples:
   toolgate token create --role approver --organization acme --expires 90d --address 10.1.0.0/16
   toolgate token list
   toolgate token rotate 0123456789abcdef --out new.token    a new one with its rights, and the old one is revoked
+  toolgate token rotate 0123456789abcdef --out toolgate-data/operator.token    the same in the file of the first operator's token
   toolgate token revoke 0123456789abcdef";
 
 #[derive(Subcommand)]
@@ -51,9 +52,9 @@ pub enum TokenCommand {
         /// A label for people
         #[arg(long, value_name = "TEXT", default_value = "")]
         label: String,
-        /// How long the token lasts, such as `90d`, `12h` or `30m`, or until when, such as `2026-11-26T08:00:00Z` [default: for ever]
+        /// How long the token lasts, such as `90d`, `12h` or `30m`, until when, such as `2026-11-26T08:00:00Z`, or `never` [default: the daemon's `tokens.default_days`, 365]
         #[arg(long, value_name = "TIME", value_parser = parse_expiry)]
-        expires: Option<u64>,
+        expires: Option<Expiry>,
         /// A network that the token may be used from, such as `10.1.0.0/16` [default: every one]
         #[arg(long, value_name = "NETWORK")]
         address: Vec<String>,
@@ -70,10 +71,10 @@ pub enum TokenCommand {
     Rotate {
         /// The token's id, as in `list`
         id: String,
-        /// How long the new token lasts, or until when [default: as long as the old one did]
+        /// How long the new token lasts, until when, or `never` [default: as long as the old one did]
         #[arg(long, value_name = "TIME", value_parser = parse_expiry)]
-        expires: Option<u64>,
-        /// A new file for the token, which only this user can read [default: standard output]
+        expires: Option<Expiry>,
+        /// A new file for the token, which only this user can read, or the file of the old token, which is replaced [default: standard output]
         #[arg(long, value_name = "FILE")]
         out: Option<PathBuf>,
         /// Leave the old token as it is, to revoke it once the new one is in use everywhere
@@ -93,9 +94,19 @@ pub(crate) async fn run(command: TokenCommand, client: &Client, printer: &mut Pr
             let (organization, agent) = split_agents(organization, agent);
             let agents = (!agent.is_empty()).then_some(agent);
             let addresses = (!address.is_empty()).then_some(address);
-            let request =
-                TokenRequest { role, organization, agents, label, expires_at: expires, addresses, user };
-            create(client, printer, &request, out.as_deref()).await
+            let (expires_at, never_expires) = expires.map_or((None, false), Expiry::members);
+            let request = TokenRequest {
+                role,
+                organization,
+                agents,
+                label,
+                expires_at,
+                never_expires,
+                addresses,
+                user,
+            };
+            let file = out.as_deref().map(TokenFile::create).transpose()?;
+            create(client, printer, &request, file).await
         }
         TokenCommand::List => list::all(client, printer, "/v1/tokens", HEADINGS, row).await,
         TokenCommand::Rotate { id, expires, out, keep } => {
@@ -124,7 +135,7 @@ async fn rotate(
     client: &Client,
     printer: &mut Printer<'_>,
     id: &str,
-    expires: Option<u64>,
+    expires: Option<Expiry>,
     out: Option<&Path>,
 ) -> Result {
     let tokens: Vec<TokenView> = client.list_all("/v1/tokens").await?;
@@ -134,17 +145,22 @@ async fn rotate(
             "`toolgate token list` shows their ids",
         ));
     };
-    let life_ms = old.expires_at.map(|expires_at| expires_at.saturating_sub(old.created_ms));
+    let same_life = old.expires_at.map_or(Expiry::Never, |expires_at| {
+        Expiry::At(now_ms().saturating_add(expires_at.saturating_sub(old.created_ms)))
+    });
+    let (expires_at, never_expires) = expires.unwrap_or(same_life).members();
     let request = TokenRequest {
         role: old.role.as_str().to_owned(),
         organization: old.organization,
         agents: old.agents,
         label: old.label,
-        expires_at: expires.or_else(|| life_ms.map(|life_ms| now_ms().saturating_add(life_ms))),
+        expires_at,
+        never_expires,
         addresses: old.addresses,
         user: old.user,
     };
-    create(client, printer, &request, out).await
+    let file = out.map(|path| TokenFile::replace(path, id)).transpose()?;
+    create(client, printer, &request, file).await
 }
 
 /// Takes the organization from agents that are named `ORG/AGENT`. Agents of other organizations are left as they are, and
@@ -160,20 +176,20 @@ fn split_agents(organization: Option<String>, agents: Vec<String>) -> (Option<St
     (organization, agents)
 }
 
-/// Writes the token into a new file, or prints it alone on standard output.
+/// Writes the token into its file, or prints it alone on standard output. The file is opened by the caller, so that no token is
+/// lost for want of a place.
 async fn create(
     client: &Client,
     printer: &mut Printer<'_>,
     request: &TokenRequest,
-    out: Option<&Path>,
+    file: Option<TokenFile<'_>>,
 ) -> Result {
-    // Made first, so that no token is lost for want of a place.
-    let file = out.map(NewFile::create).transpose()?;
+    let is_printed = file.is_none();
     let mut created: TokenView = client.post("/v1/tokens").json(request).send().await?.body;
     match file {
         Some(file) => {
+            let place = file.path.display().to_string();
             file.write(created.token.take().unwrap_or_default().as_str())?;
-            let place = out.unwrap_or(Path::new("")).display();
             printer.result(
                 &created,
                 &format!("token `{}` is in `{place}`, which only this user can read", created.id),
@@ -185,22 +201,21 @@ async fn create(
         return Ok(());
     }
     document::warn(printer, created.warnings.as_deref().unwrap_or_default())?;
-    match out {
-        Some(_) => Ok(()),
-        None => {
-            Ok(printer
-                .note(&format!("created token `{}`; the secret above is shown only once", created.id))?)
-        }
+    if is_printed {
+        printer.note(&format!("created token `{}`; the secret above is shown only once", created.id))?;
     }
+    let end = created.expires_at.map(time_text);
+    Ok(printer.note(&end.map_or("it does not end".to_owned(), |end| format!("it ends at {end}")))?)
 }
 
-/// A file that only this user can read; removed where nothing is written into it.
-struct NewFile<'a> {
+/// The file of a token. A new one can be read by this user alone, and is removed where nothing is written into it.
+struct TokenFile<'a> {
     path: &'a Path,
     file: Option<File>,
+    is_new: bool,
 }
 
-impl<'a> NewFile<'a> {
+impl<'a> TokenFile<'a> {
     fn create(path: &'a Path) -> Result<Self> {
         let opened = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
         let file = opened.map_err(|error| {
@@ -209,35 +224,75 @@ impl<'a> NewFile<'a> {
                 "name a new file in a folder that you can write",
             )
         })?;
-        Ok(Self { path, file: Some(file) })
+        Ok(Self { path, file: Some(file), is_new: true })
+    }
+
+    /// Opens the file of the token with this id, which keeps its owner and mode, or makes a new file.
+    fn replace(path: &'a Path, id: &str) -> Result<Self> {
+        let is_of_token = fs::read_to_string(path).is_ok_and(|text| text.starts_with(&format!("tg_{id}_")));
+        if !is_of_token {
+            return Self::create(path);
+        }
+        let opened = OpenOptions::new().write(true).open(path);
+        let file = opened.map_err(|error| {
+            Failure::new(
+                format!("`{}` cannot be replaced: {error}", path.display()),
+                "run the command as the owner of the file, or name a new file",
+            )
+        })?;
+        Ok(Self { path, file: Some(file), is_new: false })
     }
 
     fn write(mut self, secret: &str) -> Result {
         if let Some(mut file) = self.file.take() {
+            file.set_len(0)?;
             writeln!(file, "{secret}")?;
+            file.sync_all()?;
         }
         Ok(())
     }
 }
 
-impl Drop for NewFile<'_> {
+impl Drop for TokenFile<'_> {
     fn drop(&mut self) {
-        if self.file.is_some() {
+        if self.file.is_some() && self.is_new {
             let _ = fs::remove_file(self.path);
         }
     }
 }
 
-/// Parses the end of a token, after a duration or at a time, as milliseconds since 1970.
-fn parse_expiry(text: &str) -> Result<u64, String> {
+/// The end of a token, as a person names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expiry {
+    /// Milliseconds since 1970.
+    At(u64),
+    /// It does not end.
+    Never,
+}
+
+impl Expiry {
+    /// The members `expires_at` and `never_expires` of a request.
+    fn members(self) -> (Option<u64>, bool) {
+        match self {
+            Self::At(at_ms) => (Some(at_ms), false),
+            Self::Never => (None, true),
+        }
+    }
+}
+
+/// Parses the end of a token: after a duration, at a time, or `never`.
+fn parse_expiry(text: &str) -> Result<Expiry, String> {
+    if text == "never" {
+        return Ok(Expiry::Never);
+    }
     match (parse_duration(text), time_from(text)) {
         (Ok(duration), _) => {
             let duration_ms = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
-            Ok(now_ms().saturating_add(duration_ms))
+            Ok(Expiry::At(now_ms().saturating_add(duration_ms)))
         }
         // A short number is a duration without its unit.
-        (_, Ok(at_ms)) if text.len() > 10 => Ok(at_ms),
-        (Err(error), _) => Err(format!("{error}, or a time such as `2026-11-26T08:00:00Z`")),
+        (_, Ok(at_ms)) if text.len() > 10 => Ok(Expiry::At(at_ms)),
+        (Err(error), _) => Err(format!("{error}, a time such as `2026-11-26T08:00:00Z`, or `never`")),
     }
 }
 
@@ -266,7 +321,7 @@ fn row(token: &TokenView) -> [String; 8] {
         cell(token.agents.as_ref().map(|agents| agents.join(",")).as_ref()),
         time_text(token.created_ms),
         cell(token.last_used_ms.map(time_text).as_ref()),
-        cell(token.expires_at.map(time_text).as_ref()),
+        token.expires_at.map_or("never".to_owned(), time_text),
         token.label.clone(),
     ]
 }
@@ -302,7 +357,8 @@ mod tests {
         for (text, seconds) in [("90d", 90 * 86_400), ("12h", 12 * 3_600), ("30m", 1_800)] {
             assert_eq!(parse_duration(text), Ok(Duration::from_secs(seconds)), "{text}");
         }
-        assert_eq!(parse_expiry("2026-11-22T01:02:03.045Z"), Ok(1_795_309_323_045));
+        assert_eq!(parse_expiry("2026-11-22T01:02:03.045Z"), Ok(Expiry::At(1_795_309_323_045)));
+        assert_eq!(parse_expiry("never"), Ok(Expiry::Never));
         for text in ["soon", "90"] {
             parse_expiry(text).expect_err(text);
         }
@@ -395,11 +451,31 @@ mod tests {
         run.result.expect("done");
         assert!(
             run.out.contains(
-                "ab  owner  acme          -       1970-01-01T00:00:00.000Z  -          -        ci"
+                "ab  owner  acme          -       1970-01-01T00:00:00.000Z  -          never    ci"
             ),
             "{}",
             run.out
         );
+    }
+
+    /// K1: as of the first operator, whose file is replaced and whose token does not end.
+    #[tokio::test]
+    async fn k1_a_rotated_token_is_written_into_the_file_of_the_old_one() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("operator.token");
+        let rotate =
+            || TokenCommand::Rotate { id: "ab".into(), expires: None, out: Some(file.clone()), keep: false };
+        let listed = || Canned::json(200, json!({"items": [token(json!({}))], "next_cursor": null}));
+        fs::write(&file, "tg_cd_of_another_token\n").expect("written");
+        let run = run_command(rotate(), false, vec![listed()]).await;
+        assert_eq!((run.result.is_err(), run.asked.len()), (true, 1));
+        fs::write(&file, "tg_ab_old_and_somewhat_longer\n").expect("written");
+        let run = run_command(rotate(), false, vec![listed(), token_response(), Canned::empty(204)]).await;
+        run.result.expect("rotated");
+        assert_eq!(fs::read_to_string(&file).expect("a token"), "tg_ab_secret\n");
+        let asked: Value = serde_json::from_str(&run.asked[1].body).expect("json");
+        assert_eq!(json!([asked["never_expires"], asked["expires_at"]]), json!([true, null]));
+        assert!(run.notes.contains("it does not end"), "{}", run.notes);
     }
 
     /// K1: the rights stay, and the old one ends once the new one was told.

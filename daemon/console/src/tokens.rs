@@ -56,7 +56,7 @@ async fn show(
         }
         (table("Tokens", &headings, &rows))
         (next_page(uri, found.next_cursor.as_deref()))
-        section aria-labelledby="new" { h2 id="new" { "New token" } (creation(viewer, fields)) }
+        section aria-labelledby="new" { h2 id="new" { "New token" } (creation(app, viewer, fields)) }
     };
     Ok(Page::new("Tokens", main))
 }
@@ -86,9 +86,13 @@ fn row(viewer: &Viewer, token: &TokenView) -> Markup {
     }
 }
 
-fn creation(viewer: &Viewer, fields: &FormFields) -> Markup {
+fn creation(app: &App, viewer: &Viewer, fields: &FormFields) -> Markup {
     let asked = fields.filled_field("role").unwrap_or(Role::Orchestrator.as_str());
     let field = |name, label| Field::new(name, label).value(short(fields.text(name)));
+    let lifetime = match app.settings().tokens.default_days {
+        0 => "Empty or 0 for a token that does not end.".to_owned(),
+        days => format!("Empty for {days} days. 0 for a token that does not end."),
+    };
     let roles = Role::ALL.into_iter().filter(|role| *role != Role::Operator || viewer.may(Access::Operate));
     html! {
         (viewer.stacked_form("/console/tokens", &[], html! {
@@ -104,7 +108,7 @@ fn creation(viewer: &Viewer, fields: &FormFields) -> Markup {
             }
             (field("agents", "Agents").hint("Names with spaces between them. Empty for all agents; role agent needs one."))
             (field("label", "Label").max_chars(200))
-            (field("days", "Days until it ends").number(1, Some(36_500)).hint("Empty for a token that does not end."))
+            (field("days", "Days until it ends").number(0, Some(36_500)).hint(lifetime))
             (field("addresses", "Networks").hint("Such as 10.1.0.0/16, with spaces between them. Empty for every one."))
             (field("user", "User").max_chars(255).hint("Whom the calls of a token of role agent are made for. Empty for nobody."))
             button { "Create the token" }
@@ -119,7 +123,7 @@ pub(super) async fn create(
     uri: Uri,
     form: FormFields,
 ) -> Result<Page, Problem> {
-    let made = match token_from(&form) {
+    let made = match token_from(&form, app.settings().tokens.default_end_ms(now_ms())) {
         Ok(wanted) => app.admin().create_token(viewer.actor(), wanted).await,
         Err(Problem(error)) => Err(error),
     };
@@ -145,7 +149,7 @@ pub(super) async fn create(
     Ok(Page::new("New token", main))
 }
 
-fn token_from(form: &FormFields) -> Result<NewToken, Problem> {
+fn token_from(form: &FormFields, default_end_ms: Option<u64>) -> Result<NewToken, Problem> {
     let words = |field: &str| {
         form.filled_field(field).map(|text| text.split([' ', ',', '\n']).filter(|word| !word.is_empty()))
     };
@@ -158,7 +162,11 @@ fn token_from(form: &FormFields) -> Result<NewToken, Problem> {
         organization: form.filled_field("organization").map(name).transpose()?,
         agents,
         label: form.text("label").trim().to_owned(),
-        expires_ms: days.map(|days| now_ms().saturating_add(days.saturating_mul(DAY_MS))),
+        expires_ms: match days {
+            None => default_end_ms,
+            Some(0) => None,
+            Some(days) => Some(now_ms().saturating_add(days.saturating_mul(DAY_MS))),
+        },
         addresses,
         user: form.filled_field("user").map(|user| user.trim().to_owned()),
     })

@@ -6,6 +6,7 @@ use toolgate_api::network::Network;
 use toolgate_api::page::List;
 use toolgate_api::token::{Role, TokenRequest, TokenView};
 use toolgate_core::identity::{NewToken, TokenSummary};
+use toolgate_state::clock::now_ms;
 use toolgate_state::documents::warning_view;
 
 use super::body::Json;
@@ -36,7 +37,8 @@ pub async fn list(
 /// Create a token.
 ///
 /// The response has the token's text, which is never returned again; the daemon stores a hash. Callers cannot grant
-/// more access than they have: owners create tokens for their own organization only.
+/// more access than they have: owners create tokens for their own organization only. Without `expires_at`, the token ends
+/// after the daemon's `tokens.default_days`.
 #[utoipa::path(
     post, path = "/v1/tokens", tag = "tokens", operation_id = "create_token",
     request_body(content = TokenRequest, example = json!({"role": "orchestrator", "organization": "acme", "agents": ["support"], "label": "chat backend"})),
@@ -55,7 +57,9 @@ pub async fn post(
     let role = role(&request.role)?;
     let addresses =
         request.addresses.map(|texts| texts.iter().map(|text| network(text)).collect()).transpose()?;
-    let TokenRequest { label, expires_at: expires_ms, user, .. } = request;
+    let default_end_ms = app.settings().tokens.default_end_ms(now_ms());
+    let expires_ms = end(request.expires_at, request.never_expires, default_end_ms)?;
+    let TokenRequest { label, user, .. } = request;
     let wanted = NewToken { role, organization, agents, label, expires_ms, addresses, user };
     let (made, warnings) = app.admin().create_token(app.actor(&caller), wanted).await?;
     let token = Some(made.secret.text());
@@ -77,6 +81,24 @@ pub async fn delete(
 ) -> Result<StatusCode, Problem> {
     app.admin().revoke_token(app.actor(&caller), &id).await?;
     Ok(StatusCode::NO_CONTENT)
+}
+
+/// The end of a new token, in milliseconds since 1970.
+fn end(
+    expires_at: Option<u64>,
+    never_expires: bool,
+    default_end_ms: Option<u64>,
+) -> Result<Option<u64>, Problem> {
+    match (expires_at, never_expires) {
+        (Some(_), true) => Err(Problem::new(
+            ErrorType::InvalidRequest,
+            "the token has an end in `expires_at` and none by `never_expires`",
+            "send one of them",
+        )),
+        (None, true) => Ok(None),
+        (None, false) => Ok(default_end_ms),
+        (asked, false) => Ok(asked),
+    }
 }
 
 fn view(token: TokenSummary) -> TokenView {

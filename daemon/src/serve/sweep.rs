@@ -15,7 +15,7 @@ use toolgate_core::backup::last_taken;
 use toolgate_core::sessions::Session;
 use toolgate_http::listener::Tls;
 use toolgate_state::clock::now_ms;
-use toolgate_state::store::{SessionUse, StoreError};
+use toolgate_state::store::{ENDING_MS, EndingKind, EndingRow, SessionUse, StoreError};
 
 use super::clock_guard::ClockGuard;
 use toolgate_api::approval::ApprovalState;
@@ -25,6 +25,9 @@ const SESSION_SWEEP: Duration = Duration::from_secs(60);
 
 /// How long the row of an ended session is kept for lookups, in milliseconds: a week.
 const ENDED_SESSIONS_KEPT_MS: u64 = 7 * 24 * 3_600_000;
+
+/// Whatever ends soon is logged once in this time, in milliseconds: a day.
+const ENDS_LOGGED_MS: u64 = 24 * 3_600_000;
 
 /// The cleanup task.
 pub(super) struct Sweeper {
@@ -49,6 +52,8 @@ impl Sweeper {
         let mut clock = ClockGuard::load(self.admin.services().store.clone()).await;
         clock.note(now_ms()).await;
         self.observe();
+        let mut ends_logged_day = None;
+        self.log_ends(&mut ends_logged_day, now_ms()).await;
         stop.run_until_cancelled(self.admin.services().sessions.count_workspaces()).await;
         self.cut_audit(clock.held_since_ms()).await;
         loop {
@@ -70,6 +75,7 @@ impl Sweeper {
             self.end_idle(now_ms, held_since_ms).await;
             self.end_waiting(now_ms).await;
             self.cut_audit(held_since_ms).await;
+            self.log_ends(&mut ends_logged_day, now_ms).await;
         }
     }
 
@@ -79,6 +85,33 @@ impl Sweeper {
         let end = self.tls.as_ref().and_then(Tls::end_seconds).unwrap_or(0);
         observed.certificate_end.store(end, Ordering::Relaxed);
         observed.last_backup.store(last_taken(&self.data).unwrap_or(0), Ordering::Relaxed);
+    }
+
+    /// Logs the credentials, the tokens and the certificate that end within a week: at the start, and once a day.
+    async fn log_ends(&self, logged_day: &mut Option<u64>, now_ms: u64) {
+        let day = now_ms / ENDS_LOGGED_MS;
+        if *logged_day == Some(day) {
+            return;
+        }
+        match self.admin.services().store.ending(now_ms).await {
+            Ok(rows) => rows.iter().for_each(log_end),
+            Err(error) => {
+                tracing::warn!(%error, "the credentials and tokens that end soon cannot be listed");
+                return;
+            }
+        }
+        *logged_day = Some(day);
+        let certificate_ends_ms =
+            self.tls.as_ref().and_then(Tls::end_seconds).map(|end| end.saturating_mul(1_000));
+        if let Some(ends_ms) =
+            certificate_ends_ms.filter(|ends_ms| *ends_ms <= now_ms.saturating_add(ENDING_MS))
+        {
+            tracing::warn!(
+                event = "certificate_ends",
+                ends_ms,
+                "the certificate of the listener ends soon: replace the files of `[tls]`"
+            );
+        }
     }
 
     async fn forget_rows(&self, now_ms: u64) {
@@ -185,5 +218,27 @@ impl Sweeper {
         for session in self.admin.services().sessions.filter(|session| session.calls.at_client() > 0) {
             self.admin.dispatcher().end_expired(&session);
         }
+    }
+}
+
+fn log_end(row: &EndingRow) {
+    let EndingRow { kind, organization, name, label, ends_ms } = row;
+    let organization = organization.as_deref();
+    match kind {
+        EndingKind::Credential => tracing::warn!(
+            event = "credential_ends",
+            organization,
+            credential = name,
+            ends_ms,
+            "a credential ends soon: connect it again, or rotate it with `toolgate credential rotate`"
+        ),
+        EndingKind::Token => tracing::warn!(
+            event = "token_ends",
+            organization,
+            token = name,
+            label,
+            ends_ms,
+            "a token ends soon: replace it with `toolgate token rotate`"
+        ),
     }
 }

@@ -28,6 +28,67 @@ fn a_token_is_good_until_it_expires() {
     operator.delete(&format!("/v1/tokens/{first}")).expect(409);
 }
 
+/// K1: a token ends by default, and lasts where its maker says so. The first operator's lasts, and can be rotated.
+#[test]
+fn k1_a_token_ends_by_default_and_the_first_one_is_replaced_in_its_file() {
+    let daemon = Daemon::start(PROGRAM, "[tokens]\ndefault_days = 30\n");
+    let operator = daemon.operator();
+    let make = |members: Value| {
+        let mut request = json!({"role": "auditor"});
+        request.as_object_mut().expect("an object").extend(members.as_object().expect("an object").clone());
+        operator.post("/v1/tokens", &request)
+    };
+    let before_ms = now_ms();
+    let end_ms = make(json!({})).expect(201).json()["expires_at"].as_u64().expect("an end");
+    let life_ms = 30 * 86_400_000;
+    assert!((before_ms + life_ms..=now_ms() + life_ms).contains(&end_ms), "{end_ms}");
+    assert_eq!(make(json!({"never_expires": true})).expect(201).json()["expires_at"], Value::Null);
+    let named_ms = now_ms() + 600_000;
+    assert_eq!(make(json!({"expires_at": named_ms})).expect(201).json()["expires_at"], named_ms);
+    make(json!({"expires_at": named_ms, "never_expires": true})).expect_refusal(400, "INVALID_REQUEST");
+
+    let old = daemon.operator_token().trim().to_owned();
+    let file = daemon.data().join("operator.token");
+    let rotated = std::process::Command::new(PROGRAM)
+        .args(["token", "rotate", &old[3..19], "--out"])
+        .arg(&file)
+        .env("TOOLGATE_SERVER", format!("http://{}", daemon.address))
+        .env("TOOLGATE_TOKEN", &old)
+        .output()
+        .expect("a process");
+    assert!(rotated.status.success(), "{rotated:?}");
+    operator.get("/v1/tokens").expect_refusal(401, "UNAUTHENTICATED");
+    let new = std::fs::read_to_string(&file).expect("a token");
+    let tokens = Client::new(daemon.address, Some(new.trim())).get("/v1/tokens").expect(200).json();
+    let own = |token: &&Value| token["id"] == new[3..19];
+    let own = tokens["items"].as_array().and_then(|items| items.iter().find(own)).expect("its token");
+    assert_eq!((&own["role"], &own["expires_at"]), (&json!("operator"), &Value::Null));
+}
+
+/// K1: tokens and credentials that end within a week are told once at the start, and no others.
+#[test]
+fn k1_what_ends_within_a_week_is_logged_once() {
+    let daemon = Daemon::start(PROGRAM, "");
+    let operator = daemon.operator();
+    operator.make("/v1/orgs/acme", &json!({})).expect(201);
+    let in_days = |days: u64| now_ms() + days * 86_400_000;
+    for (label, days) in [("soon", 6), ("later", 8)] {
+        let token = json!({"role": "auditor", "label": label, "expires_at": in_days(days)});
+        operator.post("/v1/tokens", &token).expect(201);
+        let credential = json!({
+            "provider": label, "kind": "bearer", "secret": "sk_0123456789", "expires_ms": in_days(days),
+            "bound_to": [{"host": "api.example.com"}],
+        });
+        operator.make(&format!("/v1/orgs/acme/credentials/{label}"), &credential).expect(201);
+    }
+    let daemon = daemon.crash_and_restart();
+    for event in ["token_ends", "credential_ends"] {
+        let line = daemon.wait_for_log(event, |line| line.contains(event));
+        assert!(line.contains("soon"), "{line}");
+        assert_eq!(daemon.log_text().matches(event).count(), 1);
+    }
+}
+
 #[test]
 fn a_token_is_good_from_its_addresses_only_and_shows_its_last_use() {
     let mut daemon = Daemon::start(PROGRAM, "");

@@ -16,7 +16,7 @@ use toolgate_core::metrics::Metrics;
 use toolgate_core::services::Services;
 use toolgate_sandbox::{PoolUse, WASMTIME_VERSION};
 use toolgate_state::clock::now_ms;
-use toolgate_state::store::StoreError;
+use toolgate_state::store::{ENDING_MS, StoreError};
 
 const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -74,9 +74,6 @@ fn to_prometheus(openmetrics: &str) -> String {
     text
 }
 
-/// What ends within this time is counted as ending: a week, in milliseconds.
-const SOON_MS: u64 = 7 * 24 * 3_600_000;
-
 /// Numbers of what a person must look after.
 #[derive(Debug, Default)]
 struct Upkeep {
@@ -125,7 +122,7 @@ impl Process {
 async fn upkeep(services: &Services) -> Result<Upkeep, StoreError> {
     let now = now_ms();
     let [webhooks_failing, credentials_expired, credentials_ending, tokens_ending] =
-        services.store.operator_counts(now, now.saturating_add(SOON_MS)).await?;
+        services.store.operator_counts(now, now.saturating_add(ENDING_MS)).await?;
     let observed = &services.metrics.observed;
     Ok(Upkeep {
         webhooks_failing,

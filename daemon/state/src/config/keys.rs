@@ -50,6 +50,7 @@ pub(super) const SECTIONS: &[Section] = &[
     Rates::SECTION,
     Calls::SECTION,
     Sessions::SECTION,
+    TokensSection::SECTION,
     McpSection::SECTION,
     SandboxSection::SECTION,
     Egress::SECTION,
@@ -172,6 +173,8 @@ settings! {
         calls: Calls;
         /// Limits of sessions.
         sessions: Sessions;
+        /// Tokens that the daemon makes.
+        tokens: TokensSection;
         /// The MCP server.
         mcp: McpSection;
         /// The sandbox that runs calls.
@@ -301,6 +304,23 @@ settings! {
         workspace_bytes_per_organization: u64 = 16 * GIB, number(MIB, 1 << 50);
         /// Retention of messages between agents, read or not.
         messages_kept_seconds: u64 = 30 * DAY_SECONDS, number(60, 3650 * DAY_SECONDS);
+    }
+}
+
+settings! {
+    /// Tokens that the daemon makes.
+    TokensSection in "tokens" {
+        /// Days after which a new token ends if the request names no end. 0: such a token does not end. Tokens that exist, and the
+        /// first operator's, are not affected.
+        default_days: u64 = 365, number(0, 36_500);
+    }
+}
+
+impl TokensSection {
+    /// When a token ends that is made now and has no end of its own, in milliseconds since 1970; none if it does not end.
+    pub fn default_end_ms(&self, now_ms: u64) -> Option<u64> {
+        let life_ms = self.default_days.saturating_mul(DAY_SECONDS * 1_000);
+        (life_ms > 0).then(|| now_ms.saturating_add(life_ms))
     }
 }
 

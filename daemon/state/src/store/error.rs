@@ -94,7 +94,7 @@ impl StoreError {
             }
             Self::NotFound { hint, .. } => hint,
             Self::LastOperator { .. } => {
-                "create another operator token first: only operators create tokens, and a start creates none again"
+                "create another operator token that does not end first (`toolgate token create --role operator --expires never`): only operators create tokens, and a start creates none again"
             }
             Self::TooMany { .. } => "decide some of them first, or wait until they expire",
             Self::TooManyWebhooks => "delete one that is not used",
