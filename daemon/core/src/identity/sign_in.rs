@@ -270,13 +270,13 @@ impl PersonSignIn {
         now_ms: u64,
     ) -> Result<(String, ClaimTexts), CallError> {
         let inner = &self.0;
-        let text = tokens.id.as_ref().ok_or_else(|| refusal("the provider sent no ID token"))?;
+        let text = tokens.id.as_ref().ok_or_else(no_id_token)?;
         let text = std::str::from_utf8(text.expose()).unwrap_or_default();
         let invalid = |why: InvalidToken| refusal(&format!("the ID token is not valid: {why}"));
         let token = UnverifiedToken::parse(text).map_err(invalid)?;
         let issuer = token.issuer().map_err(invalid)?;
         if issuer != inner.keys.issuer() {
-            return Err(invalid(InvalidToken::Issuer(display_text(issuer))));
+            return Err(other_issuer(issuer));
         }
         let key = inner.keys.key_of(&token).await.map_err(|error| match error {
             NoKey::Invalid(why) => invalid(why),
@@ -492,6 +492,24 @@ fn no_sign_in() -> CallError {
 
 fn refusal(why: &str) -> CallError {
     CallError::new(ErrorType::Unauthenticated, why, "begin again on the page for signing in")
+}
+
+/// The refusal of an ID token by its issuer, which many settings spell without the slash at its end.
+fn other_issuer(issuer: &str) -> CallError {
+    let issuer = display_text(issuer);
+    let hint = format!(
+        "if that is your provider, let the operator write `issuer = \"{issuer}\"` in `[console.oidc]`: it is spelled as in the ID tokens"
+    );
+    let why = InvalidToken::Issuer(issuer);
+    CallError::new(ErrorType::Unauthenticated, format!("the ID token is not valid: {why}"), hint)
+}
+
+fn no_id_token() -> CallError {
+    CallError::new(
+        ErrorType::Unauthenticated,
+        "the provider sent no ID token",
+        "ask the operator: the provider must speak OpenID Connect, and `scopes` of `[console.oidc]` must have `openid`",
+    )
 }
 
 fn no_endpoints() -> CallError {

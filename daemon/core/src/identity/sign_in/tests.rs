@@ -30,8 +30,11 @@ organization = "acme"
 agents = ["bot"]
 "#;
 
-/// A provider whose token endpoint answers with the ID token that a test puts there.
+/// A provider whose token endpoint answers with the ID token that a test puts there; with none while it is empty.
 struct Provider {
+    issuer: String,
+    /// The issuer that its metadata name; none for a server without metadata.
+    metadata_issuer: Option<String>,
     signer: Signer,
     id_token: parking_lot::Mutex<String>,
     userinfo: parking_lot::Mutex<Value>,
@@ -40,13 +43,14 @@ struct Provider {
 
 impl Provider {
     fn answer(&self, url: &str) -> (u16, Value) {
-        match url.strip_prefix(ISSUER) {
-            Some("/.well-known/openid-configuration") => (
+        let base = self.issuer.trim_end_matches('/');
+        match url.strip_prefix(base) {
+            Some("/.well-known/openid-configuration") if self.metadata_issuer.is_some() => (
                 200,
                 json!({
-                    "issuer": ISSUER, "jwks_uri": format!("{ISSUER}/keys"), "token_endpoint": format!("{ISSUER}/token"),
-                    "authorization_endpoint": format!("{ISSUER}/auth?tenant=1"),
-                    "userinfo_endpoint": format!("{ISSUER}/me"), "end_session_endpoint": format!("{ISSUER}/end"),
+                    "issuer": self.metadata_issuer, "jwks_uri": format!("{base}/keys"), "token_endpoint": format!("{base}/token"),
+                    "authorization_endpoint": format!("{base}/auth?tenant=1"),
+                    "userinfo_endpoint": format!("{base}/me"), "end_session_endpoint": format!("{base}/end"),
                 }),
             ),
             Some("/me") => (200, self.userinfo.lock().clone()),
@@ -54,7 +58,11 @@ impl Provider {
             Some("/token") => {
                 self.exchanges.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
                 let token = self.id_token.lock().clone();
-                (200, json!({"access_token": "an-access-token", "token_type": "Bearer", "id_token": token}))
+                let mut tokens = json!({"access_token": "an-access-token", "token_type": "Bearer"});
+                if !token.is_empty() {
+                    tokens["id_token"] = json!(token);
+                }
+                (200, tokens)
             }
             _ => (404, json!({})),
         }
@@ -75,7 +83,13 @@ impl Drop for Fixture {
 
 impl Fixture {
     fn start() -> Self {
+        Self::start_with(SETTINGS, ISSUER, Some(ISSUER))
+    }
+
+    fn start_with(settings: &str, issuer: &str, metadata_issuer: Option<&str>) -> Self {
         let provider = Arc::new(Provider {
+            issuer: issuer.to_owned(),
+            metadata_issuer: metadata_issuer.map(str::to_owned),
             signer: Signer::es256("a"),
             id_token: Default::default(),
             userinfo: Default::default(),
@@ -89,7 +103,7 @@ impl Fixture {
                 Ok(Response::builder().status(status).body(body).expect("a response"))
             })
         });
-        let config = Config::parse(SETTINGS, Path::new("toolgate.toml")).expect("settings");
+        let config = Config::parse(settings, Path::new("toolgate.toml")).expect("settings");
         let redirect_url = REDIRECT.to_owned();
         let connection = SignInConnection { http, plain_http: Vec::new(), redirect_url, vault: None };
         let sign_in =
@@ -107,7 +121,8 @@ impl Fixture {
 
     /// Finishes a sign-in with these changes of the ID token's claims.
     async fn finish_with(&self, changes: Value) -> Result<Caller, CallError> {
-        let (begun, url) = self.begin().await;
+        let begun = self.sign_in.begin(now_ms()).await?;
+        let url = Url::parse(&begun.url).expect("a URL");
         let mut claims = json!({
             "iss": ISSUER, "aud": "toolgate", "sub": "ann", "exp": now_ms() / 1000 + 300,
             "nonce": parameter(&url, "nonce"), "groups": ["staff", "acme-approvers"],
@@ -280,4 +295,164 @@ async fn o6_few_sign_ins_are_finished_at_once() {
     let last = held.pop().expect("a permit");
     let finished = fixture.sign_in.finish(last, &begun.cookie, response(&url), u64::MAX, now_ms()).await;
     assert!(finished.is_err() && permit().is_some(), "it was given back");
+}
+
+/// A provider as its documentation shows it, and what a person is told there.
+struct DocumentedProvider {
+    name: &'static str,
+    /// `issuer` of the settings.
+    issuer: &'static str,
+    /// The issuer in the metadata; none for a server without them.
+    metadata_issuer: Option<&'static str>,
+    /// `claim` of the settings.
+    claim: &'static str,
+    /// The value with the role.
+    value: &'static str,
+    id_token: Value,
+    userinfo: Value,
+    /// Parts of the error and of its hint; none for a person who is signed in.
+    told: Option<(ErrorType, &'static str, &'static str)>,
+}
+
+impl DocumentedProvider {
+    /// A provider whose metadata name its issuer, and that signs a person in by this claim.
+    fn new(name: &'static str, issuer: &'static str, claim: &'static str, id_token: Value) -> Self {
+        let userinfo = json!({"sub": "ann"});
+        Self {
+            name,
+            issuer,
+            metadata_issuer: Some(issuer),
+            claim,
+            value: "admins",
+            id_token,
+            userinfo,
+            told: None,
+        }
+    }
+
+    fn refused(self, code: ErrorType, message: &'static str, hint: &'static str) -> Self {
+        Self { told: Some((code, message, hint)), ..self }
+    }
+
+    async fn sign_in(&self) -> Result<Caller, CallError> {
+        let Self { issuer, claim, value, .. } = self;
+        let settings = format!(
+            "[console.oidc]\nissuer = {issuer:?}\nclient_id = \"toolgate\"\nclaim = {claim:?}\n\
+             [[console.oidc.roles]]\nvalue = {value:?}\nrole = \"operator\"\n"
+        );
+        let fixture = Fixture::start_with(&settings, issuer, self.metadata_issuer);
+        *fixture.provider.userinfo.lock() = self.userinfo.clone();
+        let mut claims = json!({"iss": issuer, "groups": null});
+        let own = self.id_token.as_object().expect("claims").clone();
+        claims.as_object_mut().expect("claims").extend(own);
+        fixture.finish_with(claims).await
+    }
+}
+
+/// The providers that sign a person in.
+fn providers_that_sign_in() -> Vec<DocumentedProvider> {
+    let entra = "https://login.microsoftonline.com/9188040d-6c67-4c5b-b112-36a304b66dad/v2.0";
+    let okta = "https://acme.okta.com/oauth2/default";
+    let keycloak = "https://sso.example/realms/acme";
+    let cognito = "https://cognito-idp.eu-west-1.amazonaws.com/eu-west-1_a1B2c3D4e";
+    let auth0 = "https://acme.eu.auth0.com/";
+    let new = DocumentedProvider::new;
+    vec![
+        new("Entra, app roles", entra, "roles", json!({"ver": "2.0", "tid": "t", "roles": ["admins"]})),
+        new("Okta", okta, "groups", json!({"ver": 1, "groups": ["Everyone", "admins"]})),
+        DocumentedProvider {
+            userinfo: json!({"sub": "ann", "groups": ["admins"]}),
+            ..new("Okta, groups at userinfo alone", okta, "groups", json!({"ver": 1}))
+        },
+        new(
+            "Keycloak, realm roles",
+            keycloak,
+            "realm_access.roles",
+            json!({"azp": "toolgate", "realm_access": {"roles": ["offline_access", "admins"]}}),
+        ),
+        new("Cognito", cognito, "cognito:groups", json!({"token_use": "id", "cognito:groups": ["admins"]})),
+        new("Auth0", auth0, "https://acme.example/roles", json!({"https://acme.example/roles": ["admins"]})),
+        DocumentedProvider {
+            value: "acme.example",
+            ..new("Google", "https://accounts.google.com", "hd", json!({"hd": "acme.example"}))
+        },
+    ]
+}
+
+/// The answers that need another line in the settings, or at the provider.
+fn providers_that_refuse() -> Vec<DocumentedProvider> {
+    let (forbidden, unavailable) = (ErrorType::Forbidden, ErrorType::ApiUnavailable);
+    let entra = "https://login.microsoftonline.com/9188040d-6c67-4c5b-b112-36a304b66dad/v2.0";
+    let common = "https://login.microsoftonline.com/common/v2.0";
+    let new = DocumentedProvider::new;
+    let overage = json!({"_claim_names": {"groups": "src1"}, "_claim_sources": {"src1": {"endpoint": "https://graph.microsoft.com"}}});
+    vec![
+        new("Entra, groups overage", entra, "groups", overage).refused(
+            forbidden,
+            "you have too many values",
+            "groups of this application alone",
+        ),
+        DocumentedProvider {
+            metadata_issuer: Some("https://login.microsoftonline.com/{tenantid}/v2.0"),
+            ..new("Entra, many tenants", common, "roles", json!({}))
+        }
+        .refused(unavailable, "its metadata cannot be used", "the daemon's log"),
+        new("Okta without a groups claim", "https://acme.okta.com", "groups", json!({})).refused(
+            forbidden,
+            "it sends no claim `groups`",
+            "`claim` of `[console.oidc]`",
+        ),
+        new(
+            "Keycloak, groups as paths",
+            "https://sso.example/realms/acme",
+            "groups",
+            json!({"groups": ["/admins"]}),
+        )
+        .refused(forbidden, "no value of your claim `groups`", "the daemon's log has your values"),
+        new(
+            "Auth0 without its slash",
+            "https://acme.eu.auth0.com",
+            "r",
+            json!({"iss": "https://acme.eu.auth0.com/"}),
+        )
+        .refused(
+            ErrorType::Unauthenticated,
+            "its issuer `https://acme.eu.auth0.com/` is not accepted here",
+            "`issuer = \"https://acme.eu.auth0.com/\"`",
+        ),
+        new("Google has no groups", "https://accounts.google.com", "groups", json!({"hd": "acme.example"}))
+            .refused(forbidden, "it sends no claim `groups`", "names another one"),
+        DocumentedProvider {
+            metadata_issuer: None,
+            ..new("GitHub has no metadata", "https://github.com", "groups", json!({}))
+        }
+        .refused(unavailable, "its metadata cannot be used", "sign in with a token"),
+    ]
+}
+
+#[tokio::test]
+async fn o6_each_documented_provider_signs_in_or_is_told_the_line_to_write() {
+    for provider in providers_that_sign_in().into_iter().chain(providers_that_refuse()) {
+        let name = provider.name;
+        match (provider.sign_in().await, &provider.told) {
+            (Ok(caller), None) => assert_eq!(caller.role, Role::Operator, "{name}"),
+            (Err(error), Some((code, message, hint))) => {
+                assert_eq!(error.error_type, *code, "{name}: {error:?}");
+                assert!(error.message.contains(message), "{name}: {}", error.message);
+                assert!(error.hint.contains(hint), "{name}: {}", error.hint);
+            }
+            (Ok(caller), Some(_)) => panic!("{name}: signed in as {:?}", caller.role),
+            (Err(error), None) => panic!("{name}: {error:?}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn o6_a_provider_without_id_tokens_is_told_to_need_openid_connect() {
+    let fixture = Fixture::start();
+    let (begun, url) = fixture.begin().await;
+    let refused = fixture.finish(&begun.cookie, response(&url)).await.expect_err("no ID token");
+    assert_eq!(refused.error_type, ErrorType::Unauthenticated);
+    assert!(refused.message.contains("no ID token") && refused.hint.contains("`openid`"), "{refused:?}");
+    fixture.finish_with(json!({})).await.expect("a person");
 }
