@@ -119,7 +119,7 @@ impl Fixture {
         (begun, url)
     }
 
-    /// Finishes a sign-in with these changes of the ID token's claims.
+    /// Finishes a sign-in with these changes of the ID token's claims; `null` leaves a claim out.
     async fn finish_with(&self, changes: Value) -> Result<Caller, CallError> {
         let begun = self.sign_in.begin(now_ms()).await?;
         let url = Url::parse(&begun.url).expect("a URL");
@@ -127,8 +127,13 @@ impl Fixture {
             "iss": ISSUER, "aud": "toolgate", "sub": "ann", "exp": now_ms() / 1000 + 300,
             "nonce": parameter(&url, "nonce"), "groups": ["staff", "acme-approvers"],
         });
+        let fields = claims.as_object_mut().expect("an object");
         for (name, value) in changes.as_object().expect("an object") {
-            claims[name] = value.clone();
+            match value {
+                // The provider sends no such claim.
+                Value::Null => fields.remove(name),
+                value => fields.insert(name.clone(), value.clone()),
+            };
         }
         let token = self.provider.signer.sign(&json!({"alg": "ES256", "kid": "a"}), &claims);
         *self.provider.id_token.lock() = token;
