@@ -15,6 +15,9 @@ mod manifest;
 mod pull;
 mod push;
 
+#[cfg(test)]
+mod provider_tests;
+
 pub use pull::{Pulled, pull};
 pub use push::push;
 pub use reference::{Reference, with_port};

@@ -194,7 +194,9 @@ impl RegistrySession {
         let response = self.send_once(&request, self.basic().as_ref()).await?;
         match response.status() {
             StatusCode::OK => {}
-            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => return Err(self.wrong_login()),
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::TOO_MANY_REQUESTS => {
+                return Err(self.status_error(&response));
+            }
             status => {
                 return Err(registry_error(&format!(
                     "has a token server that responds with status {}",
@@ -332,13 +334,17 @@ fn said_by_registry(body: &[u8]) -> Option<String> {
     }
     #[derive(Deserialize)]
     struct Said {
-        code: String,
-        #[serde(default)]
+        // Artifactory has a number as `status` in its place.
+        code: Option<String>,
         message: Option<String>,
     }
     let Errors { errors } = serde_json::from_slice(body).ok()?;
     let Said { code, message } = errors.into_iter().next()?;
-    let said = message.map_or_else(|| code.clone(), |message| format!("{code}, {message}"));
+    let said: Vec<String> = code.into_iter().chain(message).collect();
+    if said.is_empty() {
+        return None;
+    }
+    let said = said.join(", ");
     Some(format!("`{}`", escape_for_display(&said, SHOWN_CHARS)))
 }
 
