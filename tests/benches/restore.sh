@@ -21,11 +21,14 @@ first_call() { command call acme/bot time/now '{}' >/dev/null; }
 
 data=first
 start package first
+until command status >/dev/null 2>&1; do sleep 0.02; done
 command org put acme >/dev/null
+echo '{"enabled": "*"}' >policy.json
+command policy put acme policy.json >/dev/null
 command agent put acme/bot --enabled 'time/*' >/dev/null
 first_call
-command backup b.tar.gz --with-keys >/dev/null
 stop
+package/bin/toolgate backup b.tar.gz --data first --with-keys >/dev/null
 for kind in package plain; do
   data="restored-$kind"
   "$kind/bin/toolgate" restore b.tar.gz --data "$data" >/dev/null
