@@ -4,8 +4,9 @@
 //! Errors of one operation that share a status become one response, whose `x-toolgate-error-types` lists the codes.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use toolgate_api::error::ErrorType;
 use utoipa::IntoResponses;
 use utoipa::openapi::extensions::ExtensionsBuilder;
@@ -36,27 +37,7 @@ impl ErrorResponse {
 
     /// Adds the error to the responses of an operation; merges it into an existing response of the same status.
     pub(super) fn add_to(&self, responses: &mut Responses) {
-        let known = responses.responses.entry(self.status.to_string());
-        match known.or_insert_with(|| RefOr::T(self.response())) {
-            RefOr::T(response) => self.merge_into(response),
-            // The daemon's own responses are never references, and a referenced response is described elsewhere.
-            RefOr::Ref(_) => {}
-        }
-    }
-
-    fn merge_into(&self, response: &mut Response) {
-        let sentence = self.sentence();
-        if !response.description.contains(&sentence) {
-            response.description = format!("{}\n{sentence}", response.description);
-        }
-        let codes =
-            response.extensions.get_or_insert_default().entry(CODES.into()).or_insert_with(|| json!([]));
-        let code = Value::from(self.error_type.as_str());
-        if let Value::Array(codes) = codes
-            && !codes.contains(&code)
-        {
-            codes.push(code);
-        }
+        join(responses, self.status.to_string(), RefOr::T(self.response()));
     }
 
     fn sentence(&self) -> String {
@@ -83,6 +64,40 @@ impl ErrorResponse {
             _ => None,
         }
     }
+}
+
+/// Joins the errors of `responses(…)` that share a status. Each has a key of its own there, since utoipa keeps one response a key.
+pub(super) fn join_errors(responses: &mut Responses) {
+    for (key, response) in std::mem::take(&mut responses.responses) {
+        let status = key.split(' ').next().unwrap_or_default();
+        join(responses, status.to_owned(), response);
+    }
+}
+
+fn join(responses: &mut Responses, status: String, added: RefOr<Response>) {
+    let known = match responses.responses.entry(status) {
+        Entry::Vacant(place) => {
+            place.insert(added);
+            return;
+        }
+        Entry::Occupied(place) => place.into_mut(),
+    };
+    // The daemon's own responses are never references, and a referenced response is described elsewhere.
+    let (RefOr::T(known), RefOr::T(added)) = (known, added) else { return };
+    if !known.description.contains(&added.description) {
+        known.description = format!("{}\n{}", known.description, added.description);
+    }
+    let codes = |response: &Response| -> Vec<Value> {
+        let found = response.extensions.as_ref().and_then(|extensions| extensions.get(CODES)?.as_array());
+        found.cloned().unwrap_or_default()
+    };
+    let mut joined = codes(known);
+    joined.extend(codes(&added).into_iter().filter(|code| !joined.contains(code)).collect::<Vec<_>>());
+    if !joined.is_empty() {
+        known.extensions.get_or_insert_default().insert(CODES.into(), joined.into());
+    }
+    known.content.extend(added.content);
+    known.headers.extend(added.headers);
 }
 
 pub(super) fn text_header(description: &str) -> Header {
@@ -113,7 +128,9 @@ macro_rules! error_responses {
             impl IntoResponses for $name {
                 fn responses() -> BTreeMap<String, RefOr<Response>> {
                     let error = error_responses!(@new $error_type $(as $status)?, $when);
-                    BTreeMap::from([(error.status.to_string(), RefOr::T(error.response()))])
+                    // Another key than that of other errors with the status; `join_errors` joins them.
+                    let key = format!("{} {}", error.status, stringify!($name));
+                    BTreeMap::from([(key, RefOr::T(error.response()))])
                 }
             }
         )*
@@ -175,6 +192,10 @@ error_responses! {
     NoPendingFlow = Expired, "no authorization is pending for this response: it is unknown, too late, or already used";
     ConsentDenied = CredentialMissing, "the user denied consent, or the provider rejects the client or the code";
     ProviderUnavailable = ApiUnavailable, "the provider does not respond, or not as OAuth2 specifies";
+    NoProvider = NotFound, "the setting `[console.oidc]` is missing";
+    SignInRefused = Unauthenticated, "the person or the provider refused, or the ID token is not valid";
+    NoRole = Forbidden, "no entry of `[[console.oidc.roles]]` fits the person";
+    SignInEnded = Expired, "nobody typed the code in time";
     NoOtherKey = Conflict, "there is no other root key to rotate to, an earlier rotation is not finished, or a stored secret does not open";
     WrongRootKey = InvalidRequest, "that is not the root key of this store";
     NoFile = NotFound, "no such file or session, or the token may not use the session";
@@ -212,6 +233,8 @@ error_responses! {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -224,5 +247,19 @@ mod tests {
         assert_eq!(document["409"][CODES], json!(["CONFLICT", "NO_TOOLS"]));
         assert_eq!(document["409"]["description"], "- `CONFLICT`: taken.\n- `NO_TOOLS`: nothing to call.");
         assert_eq!(document.as_object().map(serde_json::Map::len), Some(1));
+    }
+
+    #[test]
+    fn errors_of_an_operation_that_share_a_status_are_all_described() {
+        let mut responses = Responses::new();
+        for errors in [NoWebhook::responses(), NoSession::responses(), LastOperator::responses()] {
+            responses.responses.extend(errors);
+        }
+        join_errors(&mut responses);
+        let document = serde_json::to_value(&responses).expect("responses");
+        let missing = document["404"]["description"].as_str().unwrap_or_default();
+        assert!(missing.contains("no such webhook") && missing.contains("no such session"), "{document}");
+        assert_eq!(document["404"][CODES], json!(["NOT_FOUND"]));
+        assert_eq!(document.as_object().map(serde_json::Map::len), Some(2));
     }
 }

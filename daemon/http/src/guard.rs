@@ -32,7 +32,7 @@ use utoipa::openapi::security::SecurityRequirement;
 use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
 
 use super::connections::{ClientCertificate, Peer};
-use super::error_responses::ErrorResponse;
+use super::error_responses::{ErrorResponse, join_errors};
 use super::header::{HEADER_FIELDS, header};
 use super::owners::Owner;
 use super::parameters::Parameters;
@@ -414,6 +414,7 @@ fn operations(routes: &mut UtoipaMethodRouter<App>) -> impl Iterator<Item = &mut
 /// Describes the refusals that precede every handler, and those while a body is read.
 fn describe_common_errors(operation: &mut Operation) {
     let responses = &mut operation.responses;
+    join_errors(responses);
     ErrorResponse::new(
         ErrorType::InvalidRequest,
         "the address, the query, a header or the body is not what this operation takes; `detail` says which",
