@@ -26,7 +26,7 @@ const client = (client_id, redirect_uri) => ({
   client_id,
   client_secret: `${client_id}-secret-canary`,
   redirect_uris: [redirect_uri],
-  grant_types: ['authorization_code', 'refresh_token'],
+  grant_types: ['authorization_code', 'refresh_token', 'urn:ietf:params:oauth:grant-type:device_code'],
   response_types: ['code'],
   token_endpoint_auth_method: 'client_secret_basic',
 })
@@ -37,7 +37,7 @@ const provider = new Provider(issuer, {
   claims: { openid: ['sub'], groups: ['groups'] },
   // The claims are in the ID token, as providers of organizations have it.
   conformIdTokenClaims: false,
-  features: { devInteractions: { enabled: false } },
+  features: { devInteractions: { enabled: false }, deviceFlow: { enabled: true } },
   pkce: { required: () => true },
   findAccount: async (ctx, id) => ({ accountId: id, claims: async () => ({ sub: id, groups: groups[id] }) }),
   interactions: { url: (ctx, interaction) => `/interaction/${interaction.uid}` },

@@ -132,11 +132,13 @@ _BODIES = {
 _QUERIES = {"get_document_history": {"kind": "platform"}}
 # These documents do not exist yet.
 _NEW = {"put_organization", "put_credential"}
-# No request can succeed here: there is no OAuth2 provider, MCP server, registry or receiver of webhooks, no version waits for
+# No request can succeed here: there is no OAuth2 or OpenID provider, MCP server, registry or receiver of webhooks, no version waits for
 # consent, and no file describes itself as a plugin of an organization. `tests/secrets`, `tests/mounts.rs`,
-# `tests/plugin_files` and `tests/gate` cover these. An event stream does not end.
+# `tests/plugin_files`, `tests/console` and `tests/gate` cover these. An event stream does not end.
 _ELSEWHERE = {
     "finish_connecting",
+    "begin_sign_in",
+    "finish_sign_in",
     "approve_custom_tool",
     "refresh_custom_tool",
     "put_owned_plugin",

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use crate::Client;
+use crate::{Client, Reply};
 
 /// Longest chain of redirects.
 const REDIRECTS: usize = 10;
@@ -29,18 +29,38 @@ impl ProviderBrowser {
     }
 
     fn follow(&self, provider: SocketAddr, url: &str) -> String {
+        let reply = self.request(provider, "GET", url, "");
+        reply.header("location").unwrap_or_else(|| panic!("no redirect: {}", reply.text())).to_owned()
+    }
+
+    /// Sends a form, or opens a page, and follows its redirects. Returns the page.
+    pub fn page(&self, provider: SocketAddr, method: &str, url: &str, form: &str) -> String {
+        let mut reply = self.request(provider, method, url, form);
+        for _ in 0..REDIRECTS {
+            let Some(next) = reply.header("location").map(str::to_owned) else { return reply.text() };
+            reply = self.request(provider, "GET", &next, "");
+        }
+        panic!("the provider redirects in a loop: {url}");
+    }
+
+    fn request(&self, provider: SocketAddr, method: &str, url: &str, form: &str) -> Reply {
         let path = match url.split_once("://") {
             Some((_, rest)) => rest.split_once('/').map_or("/".to_owned(), |(_, path)| format!("/{path}")),
             None => url.to_owned(),
         };
         let mut cookies = self.cookies.borrow_mut();
         let sent: Vec<String> = cookies.iter().map(|(name, value)| format!("{name}={value}")).collect();
-        let reply = Client::new(provider, None).send("GET", &path, &[("Cookie", &sent.join("; "))], b"");
+        let sent = sent.join("; ");
+        let mut headers = vec![("Cookie", sent.as_str())];
+        if method == "POST" {
+            headers.push(("Content-Type", "application/x-www-form-urlencoded"));
+        }
+        let reply = Client::new(provider, None).send(method, &path, &headers, form.as_bytes());
         for (_, value) in reply.headers.iter().filter(|(name, _)| name == "set-cookie") {
             let pair = value.split(';').next().unwrap_or_default();
             let (name, value) = pair.split_once('=').expect("a cookie");
             cookies.insert(name.to_owned(), value.to_owned());
         }
-        reply.header("location").unwrap_or_else(|| panic!("no redirect: {}", reply.text())).to_owned()
+        reply
     }
 }

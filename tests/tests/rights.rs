@@ -397,9 +397,14 @@ fn body(operation: &str, targets: &Targets) -> Option<Value> {
         "put_organization_policy" | "put_agent" => json!({"enabled": "*"}),
         "preview_organization_policy" | "preview_agent" => json!({"enabled": []}),
         "preview_platform_policy" => json!({"allowed": []}),
-        "put_platform_policy" | "put_custom_tool_grant" | "connect_credential" | "rotate_root_key" => {
+        "put_platform_policy"
+        | "put_custom_tool_grant"
+        | "connect_credential"
+        | "rotate_root_key"
+        | "begin_sign_in" => {
             json!({})
         }
+        "finish_sign_in" => json!({"device_code": "unknown"}),
         "decide_approval" => json!({"decision": "deny"}),
         "select_session_tools" => json!({"message": "what is 6*7"}),
         "switch_session_tool" => json!({"disabled": true}),

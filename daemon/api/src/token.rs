@@ -70,6 +70,44 @@ pub struct TokenRequest {
     pub user: Option<String>,
 }
 
+/// A sign-in that waits for a person, who opens the page anywhere and types the code (RFC 8628).
+#[optional_fields]
+#[derive(Serialize, Deserialize, ToSchema)]
+pub struct SignInView {
+    /// The name of the provider.
+    pub provider: String,
+    /// The page of the provider.
+    pub verification_uri: String,
+    /// The same page with the code in it; absent if the provider has none.
+    pub verification_uri_complete: Option<String>,
+    /// The code to type.
+    pub user_code: String,
+    /// The secret that asks for the token.
+    pub device_code: String,
+    /// Seconds for which both codes are good.
+    #[schema(minimum = 0)]
+    pub expires_in: u64,
+    /// Least seconds between two requests for the token.
+    #[schema(minimum = 0)]
+    pub interval: u64,
+}
+
+/// A request for the token of a sign-in.
+#[derive(Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SignInTokenRequest {
+    /// The secret of the sign-in.
+    #[schema(min_length = 1, max_length = 4096)]
+    pub device_code: String,
+}
+
+/// A sign-in whose person has not decided.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct SignInPending {
+    /// Whether requests come too often: from now on, wait 5 seconds more between them.
+    pub slow_down: bool,
+}
+
 /// A token, as lists return it. Without `Debug`, since it can hold the secret.
 #[optional_fields]
 #[derive(Serialize, Deserialize, ToSchema)]

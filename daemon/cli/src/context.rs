@@ -13,13 +13,16 @@ use super::client::{Client, ClientError, Server};
 use super::contexts::{Context, ContextFile, Contexts};
 use super::document::text_from;
 use super::failure::{Failure, Result};
-use super::print::{Printer, cell};
+use super::print::{Printer, cell, time_text};
 use super::remote::{Remote, warn_of_plain};
+use super::sign_in::sign_in;
 
 const LOGIN_EXAMPLES: &str = "\
 Examples:
   toolgate login --server https://tools.example.org --token-file token
-  toolgate login prod --server https://tools.example.org --token-file - --ca-file ca.pem";
+  toolgate login prod --server https://tools.example.org --token-file - --ca-file ca.pem
+  toolgate login prod --server https://tools.example.org --oidc    sign in as in the console, on any device
+  toolgate login --oidc    the same again for the current context";
 
 const CONTEXT_EXAMPLES: &str = "\
 Examples:
@@ -40,6 +43,9 @@ pub struct LoginOptions {
     /// Store the context without a request that proves the token
     #[arg(long)]
     offline: bool,
+    /// Sign in at the provider of the daemon's console, on any device with a browser, instead of with a token
+    #[arg(long, conflicts_with_all = ["offline", "token_file"])]
+    oidc: bool,
 }
 
 #[derive(Args)]
@@ -70,21 +76,42 @@ enum ContextCommand {
 
 /// Stores server, token and certificates as a context, and makes it the current one.
 pub(crate) fn login(options: LoginOptions, environment_token: Option<OsString>) -> Result {
-    let LoginOptions { remote, name, offline } = options;
+    let LoginOptions { remote, name, offline, oidc } = options;
     let file = ContextFile::of_user()?;
     let mut contexts = file.read()?;
-    let server = remote.named_server().to_owned();
+    let known = match &name {
+        Some(name) => contexts.contexts.get(name),
+        None => contexts.current(),
+    };
+    let (name, server, files) = match known.filter(|_| oidc && !remote.names_server()) {
+        // Another sign-in at the same daemon.
+        Some(known) => (name.or_else(|| contexts.current.clone()), known.server.clone(), known.files.clone()),
+        None => (name, remote.named_server().to_owned(), remote.named_files()?),
+    };
     let parsed = Server::parse(&server).map_err(|error| wrong_usage(&error))?;
-    let token = login_token(&remote, environment_token, &parsed)?;
+    let mut context = Context { server, token: String::new(), files };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    if oidc {
+        let client = Client::new(parsed.clone(), None, &context.tls_files())?;
+        print_with(remote.json, |printer| {
+            warn_of_plain(&parsed, printer)?;
+            let made = runtime.block_on(sign_in(&client, printer))?;
+            if let Some(end) = made.expires_at {
+                printer.note(&format!("signed in as {} until {}", made.role.as_str(), time_text(end)))?;
+            }
+            context.token = made.token.unwrap_or_default();
+            Ok(())
+        })?;
+    } else {
+        context.token = login_token(&remote, environment_token, &parsed)?;
+        print_with(remote.json, |printer| warn_of_plain(&parsed, printer))?;
+    }
     let name = match name {
         Some(name) => checked_name(name)?,
         None => default_name(&parsed),
     };
-    let context = Context { server, token, files: remote.named_files()? };
-    print_with(remote.json, |printer| warn_of_plain(&parsed, printer))?;
-    if !offline {
+    if !offline && !oidc {
         let client = Client::new(parsed, Some(&context.token), &context.tls_files())?;
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         runtime.block_on(expect_known_token(&client))?;
     }
     let shown = json!({"context": name, "server": context.server, "file": file.path().display().to_string()});

@@ -47,6 +47,7 @@ mod list;
 
 // The daemon, the person and the terminal.
 mod context;
+mod sign_in;
 pub mod document;
 mod remote;
 mod contexts;

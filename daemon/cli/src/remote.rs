@@ -125,6 +125,11 @@ impl Remote {
         self.server.as_deref().unwrap_or(DEFAULT_SERVER)
     }
 
+    /// Whether `--server` or the environment names a server.
+    pub(crate) fn names_server(&self) -> bool {
+        self.server.is_some()
+    }
+
     /// The file of `--token-file`.
     pub fn token_file(&self) -> Option<&Path> {
         self.token_file.as_deref()

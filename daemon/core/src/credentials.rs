@@ -63,14 +63,15 @@ pub use document::{Authentication, CredentialDocument, OauthClient};
 pub use injection::{SECRET_BYTES, inject, is_sendable};
 pub use keyring::RootRotation;
 pub use oauth::{
-    TokenClient, TokenClientError, TokenResponseFuture, authorization_url_with, exchange_code, token_client,
+    DeviceTokens, TokenClient, TokenClientError, TokenResponseFuture, authorization_url_with,
+    authorize_device, exchange_code, exchange_device_code, token_client,
 };
 pub use password_file::read_password;
 pub use request::{new_credential, rotated_secret};
 pub use root_key::{InvalidRootKey, RootKey};
 pub use root_key_source::{RootKeySource, SourceError};
 pub use snapshot::{Credential, State};
-pub use token_response::{TokenFailure, Tokens};
+pub use token_response::{DeviceAuthorization, TokenFailure, Tokens};
 pub use vault::Vault;
 pub use vault_references::VaultReferences;
 

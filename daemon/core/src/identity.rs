@@ -37,7 +37,9 @@ use toolgate_state::store::{Store, StoreError, TokenRow};
 
 pub use access_tokens::AccessTokens;
 pub use caller::{Access, Caller, one_of};
-pub use sign_in::{PersonSignIn, SignInConnection, SignInPermit, SignInResponse};
+pub use sign_in::{
+    DeviceSignIn, PersonSignIn, SignInConnection, SignInPermit, SignInResponse, SignedInPerson,
+};
 pub use token::{Secret, TokenHash};
 
 /// Longest label, in bytes; a label is for people, and the limit keeps a row small.
@@ -193,6 +195,15 @@ pub enum FirstTokenError {
     File { path: PathBuf, source: io::Error },
 }
 
+impl From<FirstTokenError> for CallError {
+    fn from(error: FirstTokenError) -> Self {
+        match error {
+            FirstTokenError::Store(error) => error.into(),
+            other => Self::new(ErrorType::Internal, other.to_string(), "see the daemon's log"),
+        }
+    }
+}
+
 impl FirstTokenError {
     /// Returns the hint.
     pub fn hint(&self) -> &'static str {
@@ -271,6 +282,12 @@ impl Identity {
         self.live.load().get(id)?.use_at(now_ms())
     }
 
+    /// The label of the token with this id, if it has one.
+    pub fn label_of(&self, id: &str) -> Option<Arc<str>> {
+        let live = self.live.load();
+        live.get(id).map(|live| live.label.as_str()).filter(|label| !label.is_empty()).map(Into::into)
+    }
+
     /// Creates a token, if `maker` has the permission to grant its role.
     pub async fn create(
         &self,
@@ -280,11 +297,31 @@ impl Identity {
     ) -> Result<MadeToken, CallError> {
         maker.may_issue(wanted.role, wanted.organization.as_ref())?;
         check(&wanted, now_ms)?;
-        let made = self.make(wanted, now_ms).await;
-        made.map_err(|error| match error {
-            FirstTokenError::Store(error) => error.into(),
-            other => CallError::new(ErrorType::Internal, other.to_string(), "see the daemon's log"),
-        })
+        Ok(self.make(wanted, now_ms).await?)
+    }
+
+    /// Creates a token with the rights of a person who signed in, until the sign-in ends. Those of earlier sign-ins that ended are
+    /// revoked, so that they do not pile up.
+    pub async fn create_for_person(&self, person: &Caller, now_ms: u64) -> Result<MadeToken, CallError> {
+        let person_id = &person.token_id;
+        let label = person_id[..person_id.floor_char_boundary(LABEL_BYTES)].to_owned();
+        let live = self.live.load_full();
+        let is_ended = |live: &&Arc<Live>| live.label == label && !live.caller.is_valid(now_ms);
+        for ended in live.values().filter(is_ended) {
+            let _changing = self.changing.lock().await;
+            self.store.revoke_token(&ended.caller.token_id, now_ms).await?;
+            self.forget(&[ended.caller.token_id.to_string()]);
+        }
+        let wanted = NewToken {
+            role: person.role,
+            organization: person.organization.clone(),
+            agents: person.agents.as_ref().map(|agents| agents.to_vec()),
+            label,
+            expires_ms: person.expires_ms,
+            addresses: None,
+            user: None,
+        };
+        Ok(self.make(wanted, now_ms).await?)
     }
 
     /// Revokes a token, effective when this call returns. A token of another organization is not found.

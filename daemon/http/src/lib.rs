@@ -27,7 +27,7 @@ pub mod files;
 mod find_tool;
 mod tools;
 mod approvals;
-mod usage;
+pub mod usage;
 pub mod audit;
 
 // Operations: administration.
@@ -49,6 +49,7 @@ mod oauth;
 pub mod credentials;
 mod root_key;
 mod webhooks;
+mod sign_in;
 pub mod tokens;
 mod backups;
 pub mod health;
@@ -104,7 +105,7 @@ fn router(app: App) -> Router {
     router.fallback(no_route).method_not_allowed_fallback(wrong_method).with_state(app)
 }
 
-/// INVARIANT: every route has a guard, except the health routes, the OAuth2 callback and metadata, and the
+/// INVARIANT: every route has a guard, except the health routes, the OAuth2 callback and metadata, the sign-in, and the
 /// callback of webhooks, which verifies signatures. The guard stores the caller
 /// in the request's extensions. The console has a guard of its own.
 fn routes(app: &App) -> Routes {
@@ -121,6 +122,8 @@ fn add_open_routes(routes: Routes) -> Routes {
         .add_open(routes!(protected_resource::of_host))
         .add_open(routes!(protected_resource::of_mcp))
         .add_open_to_providers(routes!(oauth::callback))
+        .add_open(routes!(sign_in::begin))
+        .add_open(routes!(sign_in::finish))
         .add_open(routes!(webhooks::callback))
 }
 

@@ -101,7 +101,7 @@ fn end(
     }
 }
 
-fn view(token: TokenSummary) -> TokenView {
+pub fn view(token: TokenSummary) -> TokenView {
     TokenView {
         id: token.id,
         role: token.role,

@@ -81,6 +81,7 @@ const MIGRATIONS: &[(i64, &str, &str)] = &[
     (18, "approval_lists", include_str!("../migrations/0018_approval_lists.sql")),
     (19, "approval_bytes", include_str!("../migrations/0019_approval_bytes.sql")),
     (20, "token_user", include_str!("../migrations/0020_token_user.sql")),
+    (21, "people", include_str!("../migrations/0021_people.sql")),
 ];
 
 /// Number of reading connections. Reads are short, and no call waits for them.

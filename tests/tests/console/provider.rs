@@ -1,8 +1,9 @@
 //! Sign-in by OpenID Connect, and credentials that a person connects, with a real provider (npm `oidc-provider`).
 
+use std::io::{BufRead, BufReader, Lines};
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Child, ChildStderr, Command, Stdio};
 
 use toolgate_tests::process::{ServerProcess, find_installed, free_address};
 use toolgate_tests::redirects::ProviderBrowser;
@@ -445,5 +446,99 @@ fn o6_one_click_accepts_enables_and_leads_to_the_provider_and_back() {
         assert_eq!((&view["enabled"], &view["missing_integrations"]), (&json!(true), &json!([])));
         let delete = Form::all(&page).into_iter().find(|form| form.field("act") == Some("delete"));
         ola.submit(&delete.expect("a form")).expect(303);
+    });
+}
+
+/// A person who logs in at a terminal.
+struct Terminal {
+    child: Child,
+    told: Lines<BufReader<ChildStderr>>,
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Terminal {
+    /// Runs a command with the contexts of this person.
+    fn command(folder: &tempfile::TempDir, args: &[&str]) -> Command {
+        let mut command = Command::new(PROGRAM);
+        command.args(args).env("XDG_CONFIG_HOME", folder.path()).current_dir(folder.path());
+        command
+    }
+
+    /// Begins to log in, and reads the code.
+    fn login(folder: &tempfile::TempDir, args: &[&str]) -> (Self, String) {
+        let mut command = Self::command(folder, &[&["login", "--oidc"], args].concat());
+        let mut child =
+            command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("a child process");
+        let mut told = BufReader::new(child.stderr.take().expect("piped")).lines();
+        let asks = told
+            .find_map(|line| line.expect("text").split_once(" and type ").map(|(_, code)| code.to_owned()));
+        (Self { child, told }, asks.expect("a code"))
+    }
+
+    /// Waits for the end of the login. Returns whether it worked, and what it said.
+    fn end(&mut self) -> (bool, String) {
+        let told: Vec<String> = self.told.by_ref().map(|line| line.expect("text")).collect();
+        (self.child.wait().expect("an end").success(), told.join("\n"))
+    }
+}
+
+impl People {
+    /// Types a code at the provider's page, as the person that signs in there.
+    fn type_code(&self, code: &str) {
+        let browser = ProviderBrowser::default();
+        let token = |page: &str| {
+            let (_, rest) = page.split_once("name=\"xsrf\" value=\"").expect("a form");
+            rest.split('"').next().expect("a token").to_owned()
+        };
+        let page = browser.page(self.address, "GET", "/device", "");
+        let typed = format!("xsrf={}&user_code={code}", token(&page));
+        let page = browser.page(self.address, "POST", "/device", &typed);
+        let confirmed = format!("xsrf={}&user_code={code}&confirm=yes", token(&page));
+        let page = browser.page(self.address, "POST", "/device", &confirmed);
+        assert!(page.contains("Success"), "the code is not taken: {page}");
+    }
+}
+
+#[test]
+#[cfg_attr(
+    not(has = "identity"),
+    ignore = "needs the OpenID provider, which `.ci/install-test-tools` installs"
+)]
+fn o6_a_person_logs_in_at_a_terminal_with_the_role_of_the_claim_and_again() {
+    with_people(|people| {
+        people.control("/as/ann");
+        let server = format!("http://{}", people.daemon.address);
+        let folder = tempfile::tempdir().expect("a folder");
+        let (mut terminal, code) = Terminal::login(&folder, &["prod", "--server", &server]);
+        people.type_code(&code);
+        let (is_logged_in, told) = terminal.end();
+        assert!(is_logged_in && told.contains("signed in as operator until "), "{told}");
+        let listed = Terminal::command(&folder, &["token", "list", "--json"]).output().expect("an output");
+        let listed = String::from_utf8(listed.stdout).expect("text");
+        let label = format!("oidc:{}#ann", issuer(people.address));
+        assert!(listed.contains(&label), "{listed}");
+        let records = people.operator.get("/v1/audit?action=token.create").expect(200).text();
+        assert!(records.contains(&label), "the person made it: {records}");
+
+        // Without a server it is the same daemon again; the claim decides anew.
+        people.control("/as/bob");
+        let (mut terminal, code) = Terminal::login(&folder, &[]);
+        people.type_code(&code);
+        let (is_logged_in, told) = terminal.end();
+        assert!(is_logged_in && told.contains("signed in as approver until "), "{told}");
+        let listed = Terminal::command(&folder, &["token", "list"]).output().expect("an output");
+        assert!(!listed.status.success(), "an approver sees no tokens");
+
+        people.control("/as/eve");
+        let (mut terminal, code) = Terminal::login(&folder, &[]);
+        people.type_code(&code);
+        let (is_logged_in, told) = terminal.end();
+        assert!(!is_logged_in && told.contains("no value of your claim `groups` has a role here"), "{told}");
     });
 }

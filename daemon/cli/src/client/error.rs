@@ -132,7 +132,8 @@ impl ClientError {
                  `http.body_bytes` for all else; if not, check whether it still runs: the request may have been carried out"
             }
             Self::Refused(problem) if problem.error_type == ErrorType::Unauthenticated => {
-                "give a token with `--token-file FILE` or TOOLGATE_TOKEN; the first one is in DATA/operator.token"
+                "give a token with `--token-file FILE` or TOOLGATE_TOKEN, or log in again with `toolgate login`; the first one is in \
+                 DATA/operator.token"
             }
             Self::Refused(problem) => &problem.hint,
             Self::Unexpected { .. } => {

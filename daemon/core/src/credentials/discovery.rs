@@ -256,6 +256,8 @@ pub struct SignInMetadata {
     pub server: AuthorizationServer,
     /// Has the claims that are not in the ID token.
     pub userinfo_endpoint: Option<String>,
+    /// Gives codes to devices without a browser (RFC 8628).
+    pub device_authorization_endpoint: Option<String>,
     /// URL at which a person signs out of the provider.
     pub end_session_endpoint: Option<String>,
 }
@@ -275,6 +277,7 @@ pub async fn fetch_sign_in_metadata(
         Ok(SignInMetadata {
             server: read_server(fields, issuer, plain_http)?,
             userinfo_endpoint: url("userinfo_endpoint"),
+            device_authorization_endpoint: url("device_authorization_endpoint"),
             end_session_endpoint: url("end_session_endpoint"),
         })
     };

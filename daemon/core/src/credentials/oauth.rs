@@ -1,4 +1,4 @@
-//! OAuth2 requests of two grants: client credentials, and authorization code with PKCE (RFC 6749, RFC 7636).
+//! OAuth2 requests of three grants: client credentials, authorization code with PKCE, and device code (RFC 6749, RFC 7636, RFC 8628).
 //!
 //! The sandbox crate's HTTPS client sends them, with its checks of addresses; `token_response` reads what providers answer.
 
@@ -8,14 +8,15 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
-use http::{Request, Response, header};
+use http::{Request, Response, StatusCode, header};
 use toolgate_admission::Unusable;
+use toolgate_macros::boxed;
 use toolgate_sandbox::{HostClient, Secret};
 use url::{Url, form_urlencoded};
 use zeroize::Zeroizing;
 
 use super::document::OauthClient;
-use super::token_response::{self, TokenFailure, Tokens};
+use super::token_response::{self, DeviceAuthorization, TokenFailure, Tokens};
 
 /// A request to a token endpoint or a vault.
 pub(super) type HttpRequest = Request<Vec<u8>>;
@@ -108,6 +109,55 @@ pub fn exchange_code(
     request_tokens(http, client, secret, &fields)
 }
 
+/// What a token endpoint answers to a device code (RFC 8628, section 3.5).
+pub enum DeviceTokens {
+    /// The person has not decided.
+    Pending {
+        /// Whether the interval grows by 5 seconds.
+        slow_down: bool,
+    },
+    /// The person refused.
+    Denied,
+    /// The codes are too old.
+    Expired,
+    Issued(Tokens),
+}
+
+/// Asks for a device code.
+#[boxed]
+pub async fn authorize_device(
+    http: &TokenClient,
+    client: &OauthClient,
+    secret: Option<&Secret>,
+    endpoint: &str,
+) -> Result<DeviceAuthorization, TokenFailure> {
+    let scope = client.scopes.join(" ");
+    let request = form_request(client, secret, endpoint, &[("scope", &scope)])?;
+    let (status, body) = send(http, request).await?;
+    token_response::read_device(status, &body, &sent_secrets(secret, &[]))
+}
+
+/// Asks for the tokens of a device code.
+#[boxed]
+pub async fn exchange_device_code(
+    http: &TokenClient,
+    client: &OauthClient,
+    secret: Option<&Secret>,
+    device_code: &str,
+) -> Result<DeviceTokens, TokenFailure> {
+    let fields =
+        [("grant_type", "urn:ietf:params:oauth:grant-type:device_code"), ("device_code", device_code)];
+    let request = form_request(client, secret, &client.token_url, &fields)?;
+    let (status, body) = send(http, request).await?;
+    Ok(match token_response::error_code(&body).as_deref() {
+        Some("authorization_pending") => DeviceTokens::Pending { slow_down: false },
+        Some("slow_down") => DeviceTokens::Pending { slow_down: true },
+        Some("access_denied" | "authorization_declined") => DeviceTokens::Denied,
+        Some("expired_token") => DeviceTokens::Expired,
+        _ => DeviceTokens::Issued(token_response::read(status, &body, &sent_secrets(secret, &fields))?),
+    })
+}
+
 /// Refreshes tokens (RFC 6749, section 6).
 pub(super) fn refresh(
     http: &TokenClient,
@@ -133,17 +183,32 @@ pub(super) fn client_credentials(
     request_tokens(http, client, secret, &fields)
 }
 
-/// Sends a token request. The client authenticates by a header, or in the body where the provider wants that (RFC 6749,
-/// section 2.3.1); a client without a secret is named in the body.
+/// Sends a token request.
 fn request_tokens(
     http: &TokenClient,
     client: &OauthClient,
     secret: Option<&Secret>,
     fields: &[(&str, &str)],
 ) -> Result<TokenRequest, TokenFailure> {
+    let sending = send(http, form_request(client, secret, &client.token_url, fields)?);
+    let sent = sent_secrets(secret, fields);
+    Ok(Box::pin(async move {
+        let (status, body) = sending.await?;
+        token_response::read(status, &body, &sent)
+    }))
+}
+
+/// Builds a form. The client authenticates by a header, or in the body where the provider wants that (RFC 6749,
+/// section 2.3.1); a client without a secret is named in the body.
+fn form_request(
+    client: &OauthClient,
+    secret: Option<&Secret>,
+    url: &str,
+    fields: &[(&str, &str)],
+) -> Result<HttpRequest, TokenFailure> {
     let mut body = form_urlencoded::Serializer::new(String::new());
     body.extend_pairs(fields).extend_pairs(&client.parameters);
-    let mut request = Request::post(&client.token_url)
+    let mut request = Request::post(url)
         .header(header::ACCEPT, "application/json")
         .header(header::CONTENT_TYPE, "application/x-www-form-urlencoded");
     match secret {
@@ -155,20 +220,28 @@ fn request_tokens(
         }
         None => drop(body.append_pair("client_id", &client.client_id)),
     }
-    let request = request.body(body.finish().into_bytes()).map_err(invalid_url)?;
-    // A description of an error could repeat them.
-    let sent: Vec<Secret> = fields
+    request.body(body.finish().into_bytes()).map_err(invalid_url)
+}
+
+fn send(
+    http: &TokenClient,
+    request: HttpRequest,
+) -> impl Future<Output = Result<(StatusCode, Zeroizing<Vec<u8>>), TokenFailure>> + Send + use<> {
+    let response = http(request);
+    async move {
+        let response = response.await.map_err(|error| TokenFailure::Unavailable(error.0))?;
+        Ok((response.status(), Zeroizing::new(response.into_body())))
+    }
+}
+
+/// The secrets of a request. A description of an error could repeat them.
+fn sent_secrets(secret: Option<&Secret>, fields: &[(&str, &str)]) -> Vec<Secret> {
+    fields
         .iter()
-        .filter(|(name, _)| matches!(*name, "code" | "code_verifier" | "refresh_token"))
+        .filter(|(name, _)| matches!(*name, "code" | "code_verifier" | "device_code" | "refresh_token"))
         .map(|(_, value)| Secret::new(value.as_bytes().to_vec()))
         .chain(secret.map(|secret| Secret::new(secret.expose().to_vec())))
-        .collect();
-    let response = http(request);
-    Ok(Box::pin(async move {
-        let response = response.await.map_err(|error| TokenFailure::Unavailable(error.0))?;
-        let status = response.status();
-        token_response::read(status, &Zeroizing::new(response.into_body()), &sent)
-    }))
+        .collect()
 }
 
 /// The value of an `Authorization` header: both parts are form-encoded before they are joined.

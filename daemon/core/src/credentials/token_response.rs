@@ -21,6 +21,11 @@ const DESCRIPTION_CHARS: usize = 300;
 /// Longest error code that is shown, in characters.
 const CODE_CHARS: usize = 60;
 
+/// Life of a device code whose provider does not send it; the field is required.
+const DEVICE_LIFETIME: Duration = Duration::from_secs(600);
+/// The interval of questions where the provider sends none (RFC 8628, section 3.2).
+const DEVICE_INTERVAL: Duration = Duration::from_secs(5);
+
 /// Tokens of a provider.
 pub struct Tokens {
     pub access: Secret,
@@ -30,6 +35,22 @@ pub struct Tokens {
     pub id: Option<Secret>,
     /// Lifetime of the access token; `None` if the provider does not send it.
     pub lifetime: Option<Duration>,
+}
+
+/// What a device authorization endpoint answers (RFC 8628, section 3.2).
+pub struct DeviceAuthorization {
+    /// The secret that tokens are asked for with.
+    pub device_code: String,
+    /// The code that the person types.
+    pub user_code: String,
+    /// The page where the person types it.
+    pub verification_uri: String,
+    /// The same page with the code in it.
+    pub verification_uri_complete: Option<String>,
+    /// Life of both codes.
+    pub lifetime: Duration,
+    /// Least time between two questions for tokens.
+    pub interval: Duration,
 }
 
 /// Why a provider issued no tokens.
@@ -49,12 +70,7 @@ pub(super) fn read(status: StatusCode, body: &[u8], sent: &[Secret]) -> Result<T
             "the provider's response is neither a JSON object nor a form, its status is {status}"
         ))
     })?;
-    // Some providers send the field with every response.
-    let says_error = |error: &&Value| {
-        !matches!(error, Value::Null | Value::Bool(false))
-            && error.as_str().is_none_or(|code| !code.is_empty())
-    };
-    if let Some(error) = fields.get("error").filter(says_error) {
+    if let Some(error) = error_of(&fields) {
         return Err(failure(error, &fields, sent));
     }
     let Some(access) = text(&fields, "access_token") else {
@@ -78,6 +94,50 @@ pub(super) fn read(status: StatusCode, body: &[u8], sent: &[Secret]) -> Result<T
     Ok(Tokens { access, refresh, id, lifetime: fields.get("expires_in").and_then(seconds) })
 }
 
+/// Reads the response of a device authorization endpoint (RFC 8628, section 3.2).
+pub(super) fn read_device(
+    status: StatusCode,
+    body: &[u8],
+    sent: &[Secret],
+) -> Result<DeviceAuthorization, TokenFailure> {
+    let fields = fields(body).unwrap_or_default();
+    if let Some(error) = error_of(&fields) {
+        return Err(failure(error, &fields, sent));
+    }
+    let text = |name| text(&fields, name).map(str::to_owned);
+    // Google spells the address otherwise.
+    let page = text("verification_uri").or_else(|| text("verification_url"));
+    let (Some(device_code), Some(user_code), Some(verification_uri)) =
+        (text("device_code"), text("user_code"), page)
+    else {
+        let why = format!("the provider's response has no device code, its status is {status}");
+        return Err(TokenFailure::Unavailable(why));
+    };
+    let time = |name, default| fields.get(name).and_then(seconds).unwrap_or(default);
+    Ok(DeviceAuthorization {
+        device_code,
+        user_code,
+        verification_uri,
+        verification_uri_complete: text("verification_uri_complete"),
+        lifetime: time("expires_in", DEVICE_LIFETIME),
+        interval: time("interval", DEVICE_INTERVAL),
+    })
+}
+
+/// The error code of a response.
+pub(super) fn error_code(body: &[u8]) -> Option<String> {
+    error_of(&fields(body)?)?.as_str().map(str::to_owned)
+}
+
+/// The error of a response. Some providers send the field with every response.
+fn error_of(fields: &Map<String, Value>) -> Option<&Value> {
+    let says_error = |error: &&Value| {
+        !matches!(error, Value::Null | Value::Bool(false))
+            && error.as_str().is_none_or(|code| !code.is_empty())
+    };
+    fields.get("error").filter(says_error)
+}
+
 /// The fields of a JSON object or a form.
 fn fields(body: &[u8]) -> Option<Map<String, Value>> {
     let body = body.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(body).trim_ascii();
@@ -90,7 +150,8 @@ fn fields(body: &[u8]) -> Option<Map<String, Value>> {
     }
     let fields: Map<String, Value> =
         form_urlencoded::parse(body).map(|(name, value)| (name.into(), value.into())).collect();
-    (fields.contains_key("access_token") || fields.contains_key("error")).then_some(fields)
+    let is_known = |name: &&str| fields.contains_key(*name);
+    ["access_token", "error", "device_code"].iter().any(|name| is_known(&name)).then_some(fields)
 }
 
 /// A text without white space around it. An empty one counts as absent.

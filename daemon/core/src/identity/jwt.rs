@@ -198,13 +198,14 @@ impl<'a> UnverifiedToken<'a> {
         Ok(Claims { subject, organization, agent, user, scopes: self.scopes(), expires_ms })
     }
 
-    /// Verifies an ID token (OpenID Connect Core, section 3.1.3.7): the signature, then the claims. Returns the subject. The claims
+    /// Verifies an ID token (OpenID Connect Core, section 3.1.3.7): the signature, then the claims; no nonce where the request could
+    /// send none. Returns the subject. The claims
     /// of a token that was not verified decide nothing.
     pub(super) fn verify_id(
         &self,
         key: &Key,
         client_id: &str,
-        nonce: &str,
+        nonce: Option<&str>,
         now_ms: u64,
     ) -> Result<String, InvalidToken> {
         if self.is_access_token {
@@ -221,15 +222,20 @@ impl<'a> UnverifiedToken<'a> {
             return Err(InvalidToken::Audience(client_id.to_owned()));
         }
         // The nonce is no secret of this daemon: the browser sent it to the provider.
-        if self.text("nonce")? != nonce {
-            return Err(InvalidToken::Nonce);
+        match nonce {
+            Some(nonce) if self.text("nonce")? != nonce => Err(InvalidToken::Nonce),
+            _ => Ok(subject),
         }
-        Ok(subject)
     }
 
     /// The texts of a claim.
     pub(super) fn texts(&self, claim: &str) -> ClaimTexts {
         claim_texts(&self.claims, claim)
+    }
+
+    /// The name of the person.
+    pub(super) fn person_name(&self) -> Option<String> {
+        person_name(&self.claims)
     }
 
     /// Verifies what tokens of every kind have. Returns the subject, and the time from which the token is refused in milliseconds
@@ -402,6 +408,17 @@ pub(super) fn claim_texts(claims: &Map<String, Value>, claim: &str) -> ClaimText
             if is_elsewhere || has_groups { ClaimTexts::TooMany } else { ClaimTexts::Missing }
         }
     }
+}
+
+/// What a person is called: the name with the address, as far as they are known (OpenID Connect Core, section 5.1).
+pub(super) fn person_name(claims: &Map<String, Value>) -> Option<String> {
+    let text = |claim: &str| claims.get(claim).and_then(Value::as_str).filter(|text| !text.trim().is_empty());
+    let (name, email) = (text("name").or_else(|| text("preferred_username")), text("email"));
+    let shown = match (name, email) {
+        (Some(name), Some(email)) if name != email => format!("{name} <{email}>"),
+        (name, email) => name.or(email)?.to_owned(),
+    };
+    Some(escape_for_display(&shown, SHOWN_CHARS))
 }
 
 /// Whether `typ` is that of an access token (RFC 9068, section 4), or of a JWT.

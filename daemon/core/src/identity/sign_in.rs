@@ -5,6 +5,8 @@
 //! cookie of the browser, by HMAC under a key of this run. So a flood of sign-ins takes no memory, and a response counts only in the
 //! browser that asked for it. The provider accepts each code once.
 
+mod device;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,9 +29,11 @@ use toolgate_state::config::KvPath;
 use toolgate_state::config::{OidcRoleSection, OidcSection};
 use url::Url;
 
+pub use device::DeviceSignIn;
+
 use super::caller::Caller;
 use super::issuer_keys::{IssuerKeys, NoKey};
-use super::jwt::{ClaimTexts, InvalidToken, UnverifiedToken, claim_texts, display_text};
+use super::jwt::{ClaimTexts, InvalidToken, UnverifiedToken, claim_texts, display_text, person_name};
 use crate::credentials::{
     OauthClient, SignInMetadata, TokenClient, TokenFailure, Tokens, Vault, authorization_url_with,
     exchange_code, fetch_sign_in_metadata, fetch_with_token, read_password,
@@ -108,6 +112,14 @@ pub struct BegunSignIn {
     pub cookie: String,
     /// Life of the cookie, in seconds.
     pub seconds: u64,
+}
+
+/// A person who signed in.
+#[derive(Debug)]
+pub struct SignedInPerson {
+    pub caller: Caller,
+    /// What the provider calls the person. It decides nothing: people may choose it.
+    pub name: Option<String>,
 }
 
 /// Lets one sign-in be finished.
@@ -214,7 +226,7 @@ impl PersonSignIn {
         response: SignInResponse,
         expires_ms: u64,
         now_ms: u64,
-    ) -> Result<Caller, CallError> {
+    ) -> Result<SignedInPerson, CallError> {
         let is_late = cookie
             .rsplit_once('.')
             .and_then(|(_, end)| end.parse().ok())
@@ -226,17 +238,30 @@ impl PersonSignIn {
         self.check_issuer(&metadata.server, response.iss.as_deref())?;
         let code = authorization_code(response)?;
         let tokens = self.exchange(&metadata.server, &code, &self.derive("verifier", cookie)).await?;
-        let (subject, mut values) = self.verify(&tokens, &self.derive("nonce", cookie), now_ms).await?;
+        self.person(&metadata, &tokens, Some(&self.derive("nonce", cookie)), expires_ms, now_ms).await
+    }
+
+    /// The person whom the tokens are of, as a caller until `expires_ms`.
+    async fn person(
+        &self,
+        metadata: &SignInMetadata,
+        tokens: &Tokens,
+        nonce: Option<&str>,
+        expires_ms: u64,
+        now_ms: u64,
+    ) -> Result<SignedInPerson, CallError> {
+        let (subject, mut values, mut name) = self.verify(tokens, nonce, now_ms).await?;
         let has_none = matches!(&values, ClaimTexts::Missing | ClaimTexts::TooMany)
             || values == ClaimTexts::Texts(Vec::new());
         if let Some(endpoint) = metadata.userinfo_endpoint.as_deref().filter(|_| has_none) {
-            let told = self.userinfo(endpoint, &tokens.access, &subject).await?;
+            let (told, told_name) = self.userinfo(endpoint, &tokens.access, &subject).await?;
+            name = name.or(told_name);
             // The ID token says more about a claim that is nowhere.
             if told != ClaimTexts::Missing {
                 values = told;
             }
         }
-        self.caller(&subject, &values, expires_ms)
+        Ok(SignedInPerson { caller: self.caller(&subject, &values, expires_ms)?, name })
     }
 
     /// Checks `iss` against mix-up attacks (RFC 9207, section 2.4).
@@ -262,13 +287,13 @@ impl PersonSignIn {
         request.await.map_err(|failure| exchange_failure(&failure))
     }
 
-    /// Verifies the ID token. Returns its subject, and the values of the claim.
+    /// Verifies the ID token. Returns its subject, the values of the claim, and the name of the person.
     async fn verify(
         &self,
         tokens: &Tokens,
-        nonce: &str,
+        nonce: Option<&str>,
         now_ms: u64,
-    ) -> Result<(String, ClaimTexts), CallError> {
+    ) -> Result<(String, ClaimTexts, Option<String>), CallError> {
         let inner = &self.0;
         let text = tokens.id.as_ref().ok_or_else(no_id_token)?;
         let text = std::str::from_utf8(text.expose()).unwrap_or_default();
@@ -283,18 +308,23 @@ impl PersonSignIn {
             NoKey::NotFetched => provider_unavailable("its keys cannot be fetched"),
         })?;
         let subject = token.verify_id(&key, &inner.client_id, nonce, now_ms).map_err(invalid)?;
-        Ok((subject, token.texts(&inner.claim)))
+        Ok((subject, token.texts(&inner.claim), token.person_name()))
     }
 
     /// The values of the claim where the ID token has none (OpenID Connect Core, section 5.3). The claims of another subject do not
     /// count.
-    async fn userinfo(&self, endpoint: &str, token: &Secret, subject: &str) -> Result<ClaimTexts, CallError> {
+    async fn userinfo(
+        &self,
+        endpoint: &str,
+        token: &Secret,
+        subject: &str,
+    ) -> Result<(ClaimTexts, Option<String>), CallError> {
         let claims = fetch_with_token(&self.0.connection.http, endpoint, token).await.map_err(|why| {
             tracing::warn!(why, "the provider of the console does not tell the claims of a person");
             provider_unavailable("it does not tell your claims")
         })?;
         match claims.get("sub").and_then(Value::as_str) == Some(subject) {
-            true => Ok(claim_texts(&claims, &self.0.claim)),
+            true => Ok((claim_texts(&claims, &self.0.claim), person_name(&claims))),
             false => Err(refusal("the provider tells the claims of another person")),
         }
     }

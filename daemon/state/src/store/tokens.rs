@@ -39,7 +39,8 @@ pub struct TokenRow {
     pub last_used_ms: Option<u64>,
 }
 
-/// What people called tokens, by the ids of those: for people that read ids. People who sign in, webhooks and the daemon have no label.
+/// What people called tokens, and what people who sign in are called, by their ids: for people that read ids. Webhooks and the daemon
+/// have no label.
 #[derive(Clone, Debug, Default)]
 pub struct TokenLabels(HashMap<String, String>);
 
@@ -81,13 +82,30 @@ impl Store {
         Ok(query.fetch_all(&self.readers).await?)
     }
 
-    /// The labels of these tokens, revoked ones included.
+    /// Keeps what a person who signs in is called.
+    pub async fn name_person(&self, id: &str, name: &str, now_ms: u64) -> Result<(), StoreError> {
+        let mut change = self.begin().await?;
+        sqlx::query(
+            "INSERT INTO people (id, name, seen_ms) VALUES ($1, $2, $3) \
+             ON CONFLICT (id) DO UPDATE SET name = excluded.name, seen_ms = excluded.seen_ms",
+        )
+        .bind(id)
+        .bind(name)
+        .bind(to_sql(now_ms))
+        .execute(&mut *change)
+        .await?;
+        Ok(change.commit().await?)
+    }
+
+    /// The labels of these tokens, revoked ones included, and the names of people.
     pub async fn token_labels(&self, ids: &BTreeSet<&str>) -> Result<TokenLabels, StoreError> {
         if ids.is_empty() {
             return Ok(TokenLabels::default());
         }
-        let mut sql =
-            QueryBuilder::<Sqlite>::new("SELECT id, label FROM tokens WHERE label != '' AND id IN (");
+        let mut sql = QueryBuilder::<Sqlite>::new(
+            "SELECT id, label FROM (SELECT id, label FROM tokens WHERE label != '' \
+             UNION ALL SELECT id, name FROM people) WHERE id IN (",
+        );
         let mut list = sql.separated(", ");
         for id in ids {
             list.push_bind((*id).to_owned());
@@ -323,5 +341,17 @@ mod tests {
         store.add_token(&token("a")).await.expect("stored");
         sqlx::query("UPDATE tokens SET agents = '{'").execute(&store.writer).await.expect("damaged");
         assert!(store.live_tokens().await.is_err());
+    }
+
+    #[tokio::test]
+    async fn o6_people_have_the_name_of_their_last_sign_in() {
+        let (_folder, store) = store_with_acme().await;
+        let id = "oidc:https://login.example#ann";
+        store.name_person(id, "Ann", 1).await.expect("stored");
+        store.name_person(id, "Ann Example", 2).await.expect("stored");
+        let labels =
+            store.token_labels(&[id, "oidc:https://login.example#bob"].into()).await.expect("labels");
+        assert_eq!(labels.get(id).as_deref(), Some("Ann Example"));
+        assert_eq!(labels.get("oidc:https://login.example#bob"), None);
     }
 }

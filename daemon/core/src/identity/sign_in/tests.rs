@@ -38,6 +38,8 @@ struct Provider {
     signer: Signer,
     id_token: parking_lot::Mutex<String>,
     userinfo: parking_lot::Mutex<Value>,
+    /// The error of the token endpoint; none to issue tokens.
+    error: parking_lot::Mutex<Option<&'static str>>,
     exchanges: std::sync::atomic::AtomicUsize,
 }
 
@@ -50,12 +52,23 @@ impl Provider {
                 json!({
                     "issuer": self.metadata_issuer, "jwks_uri": format!("{base}/keys"), "token_endpoint": format!("{base}/token"),
                     "authorization_endpoint": format!("{base}/auth?tenant=1"),
+                    "device_authorization_endpoint": format!("{base}/device"),
                     "userinfo_endpoint": format!("{base}/me"), "end_session_endpoint": format!("{base}/end"),
                 }),
             ),
             Some("/me") => (200, self.userinfo.lock().clone()),
             Some("/keys") => (200, Value::Object(set(&[self.signer.jwk()]))),
+            Some("/device") => (
+                200,
+                json!({
+                    "device_code": "a-device-code", "user_code": "ABCD-EFGH", "verification_uri": format!("{base}/code"),
+                    "expires_in": 300,
+                }),
+            ),
             Some("/token") => {
+                if let Some(error) = *self.error.lock() {
+                    return (400, json!({"error": error}));
+                }
                 self.exchanges.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
                 let token = self.id_token.lock().clone();
                 let mut tokens = json!({"access_token": "an-access-token", "token_type": "Bearer"});
@@ -93,6 +106,7 @@ impl Fixture {
             signer: Signer::es256("a"),
             id_token: Default::default(),
             userinfo: Default::default(),
+            error: Default::default(),
             exchanges: Default::default(),
         });
         let web = Arc::clone(&provider);
@@ -142,7 +156,8 @@ impl Fixture {
 
     async fn finish(&self, cookie: &str, response: SignInResponse) -> Result<Caller, CallError> {
         let (now_ms, permit) = (now_ms(), self.sign_in.permit().await);
-        self.sign_in.finish(permit, cookie, response, now_ms + 1_000, now_ms).await
+        let finished = self.sign_in.finish(permit, cookie, response, now_ms + 1_000, now_ms).await;
+        finished.map(|person| person.caller)
     }
 
     fn exchanges(&self) -> usize {
@@ -460,4 +475,56 @@ async fn o6_a_provider_without_id_tokens_is_told_to_need_openid_connect() {
     assert_eq!(refused.error_type, ErrorType::Unauthenticated);
     assert!(refused.message.contains("no ID token") && refused.hint.contains("`openid`"), "{refused:?}");
     fixture.finish_with(json!({})).await.expect("a person");
+}
+
+async fn on_device(fixture: &Fixture, code: &str) -> Result<DeviceSignIn, CallError> {
+    let (now_ms, permit) = (now_ms(), fixture.sign_in.permit().await);
+    fixture.sign_in.finish_on_device(permit, code, now_ms + 1_000, now_ms).await
+}
+
+#[tokio::test]
+async fn o6_a_sign_in_on_another_device_waits_for_the_person_and_needs_no_nonce() {
+    let fixture = Fixture::start();
+    let begun = fixture.sign_in.begin_on_device(fixture.sign_in.permit().await).await.expect("begun");
+    assert_eq!(
+        (&*begun.user_code, begun.lifetime.as_secs(), begun.interval.as_secs()),
+        ("ABCD-EFGH", 300, 5)
+    );
+    for (error, slower) in [("authorization_pending", false), ("slow_down", true)] {
+        *fixture.provider.error.lock() = Some(error);
+        let asked = on_device(&fixture, &begun.device_code).await.expect("pending");
+        assert!(matches!(asked, DeviceSignIn::Pending { slow_down } if slow_down == slower), "{error}");
+    }
+    *fixture.provider.error.lock() = None;
+    let claims = json!({
+        "iss": ISSUER, "aud": "toolgate", "sub": "ann", "exp": now_ms() / 1000 + 300, "groups": ["admins"],
+        "name": "Ann Example", "email": "ann@example.org",
+    });
+    *fixture.provider.id_token.lock() =
+        fixture.provider.signer.sign(&json!({"alg": "ES256", "kid": "a"}), &claims);
+    let Ok(DeviceSignIn::Person(person)) = on_device(&fixture, &begun.device_code).await else {
+        panic!("no person")
+    };
+    assert_eq!(
+        (&*person.caller.token_id, person.caller.role),
+        ("oidc:https://login.example#ann", Role::Operator)
+    );
+    assert_eq!(person.name.as_deref(), Some("Ann Example <ann@example.org>"));
+}
+
+#[tokio::test]
+async fn o6_a_sign_in_on_another_device_ends_with_a_reason() {
+    let fixture = Fixture::start();
+    for (error, expected) in [
+        ("access_denied", ErrorType::Unauthenticated),
+        ("expired_token", ErrorType::Expired),
+        ("invalid_grant", ErrorType::Unauthenticated),
+        ("server_error", ErrorType::ApiUnavailable),
+    ] {
+        *fixture.provider.error.lock() = Some(error);
+        let refused = on_device(&fixture, "a-device-code").await.err().expect(error);
+        assert_eq!(refused.error_type, expected, "{refused:?}");
+    }
+    let refused = on_device(&fixture, "").await.err().expect("no code");
+    assert_eq!(refused.error_type, ErrorType::InvalidRequest);
 }
