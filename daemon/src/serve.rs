@@ -27,7 +27,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 use toolgate_built_in::BUILT_IN;
 use toolgate_cli::Failure;
-use toolgate_sandbox::{Sandbox, SandboxSettings, processors};
+use toolgate_sandbox::{PrivateHosts, Sandbox, SandboxSettings, processors};
 
 use reload::{LiveParts, Reload};
 use resources::{bind, bind_metrics, listener_settings, raise_open_files, tls_files};
@@ -59,6 +59,7 @@ pub struct PreparedDaemon {
     traces: Traces,
     exporter: Option<Exporter>,
     worker: PathBuf,
+    private_hosts: PrivateHosts,
     accept_lost_log: bool,
 }
 
@@ -202,6 +203,7 @@ pub async fn compile(mut config: Config, worker: PathBuf, report: Report) -> Res
         traces: &traces,
         worker: &worker,
         public_url: String::new(),
+        private_hosts: PrivateHosts::default(),
         root_key_credential: None,
         accept_lost_log: false,
         built_in: BUILT_IN,
@@ -240,6 +242,7 @@ impl PreparedDaemon {
         let sandbox = sandbox(&config)?;
         wall::forbid_dumps(config.hardening);
         tracing::info!(pagemap_scan = sandbox.pagemap_scan(), "sandbox ready");
+        let private_hosts = PrivateHosts::new(config.credentials.private_hosts.clone().unwrap_or_default());
         let accept_lost_log = false;
         Ok(Self {
             config,
@@ -251,6 +254,7 @@ impl PreparedDaemon {
             traces,
             exporter,
             worker,
+            private_hosts,
             accept_lost_log,
         })
     }
@@ -285,8 +289,14 @@ impl PreparedDaemon {
         let organization_registries = Some(start.organization_registries(&admin.services().credentials));
         let watching = tokio::spawn(self.watch_plugin_folder(&admin, &background, &stop));
         let (live_tls, live_registries) = (self.tls.clone(), registries.clone());
-        let live = LiveParts { hosts, tls: live_tls, registries: live_registries, admin: admin.clone() };
-        let Self { config, folder, socket, exporter, .. } = self;
+        let Self { private_hosts, config, folder, socket, exporter, .. } = self;
+        let live = LiveParts {
+            hosts,
+            private_hosts,
+            tls: live_tls,
+            registries: live_registries,
+            admin: admin.clone(),
+        };
         reserve_space(&folder);
         let registry = admin.services().registry.clone();
         let app = App::new(AppParts {
@@ -334,6 +344,7 @@ impl PreparedDaemon {
             traces: &self.traces,
             worker: &self.worker,
             public_url: self.public_url(),
+            private_hosts: self.private_hosts.clone(),
             root_key_credential: systemd::root_key_credential(),
             accept_lost_log: self.accept_lost_log,
             built_in: BUILT_IN,

@@ -65,6 +65,7 @@ impl LocalDispatcher {
             // No plugin is compiled by a worker.
             worker: Path::new("nothing"),
             public_url: "http://localhost".to_owned(),
+            private_hosts: Default::default(),
             root_key_credential: None,
             accept_lost_log: false,
             built_in: &[],

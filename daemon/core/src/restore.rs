@@ -23,7 +23,7 @@ use toolgate_api::read::ReadError;
 use toolgate_api::tools::ToolList;
 use toolgate_audit::{Audit, AuditSettings, DataKeys, WrappedKey};
 use toolgate_macros::boxed;
-use toolgate_sandbox::{EgressSettings, HostClient, Queue, QueueSettings, Sandbox, Upstreams};
+use toolgate_sandbox::{EgressSettings, HostClient, PrivateHosts, Queue, QueueSettings, Sandbox, Upstreams};
 use toolgate_state::clock::{now_ms, steady_unix_ms};
 use toolgate_state::config::{Config, Hardening};
 use toolgate_state::documents::{Document, DocumentKey};
@@ -67,6 +67,8 @@ pub struct StartSettings<'a> {
     pub worker: &'a Path,
     /// The address of the daemon for people and authorization servers, without a slash at its end.
     pub public_url: String,
+    /// The hosts of `credentials.private_hosts`.
+    pub private_hosts: PrivateHosts,
     /// The file of the root key that the service manager hands over.
     pub root_key_credential: Option<PathBuf>,
     /// Begin a new audit log in the place of one that is damaged or gone.

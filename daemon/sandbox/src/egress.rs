@@ -40,7 +40,9 @@ use wasmtime_wasi_http::{Error, RequestOptions, WasiBody, WasiHttpHooks};
 
 pub use connect::is_certificate;
 pub use headers::TraceContext;
-pub use host_client::{CaFileError, ExchangeLimits, HostClient, HostClientError, HostClientSettings};
+pub use host_client::{
+    CaFileError, ExchangeLimits, HostClient, HostClientError, HostClientSettings, PrivateHosts,
+};
 pub use inject::{Credentials, CredentialsForRequest, Injection, InjectionPlace};
 pub use pattern::SHORTEST as SHORTEST_SECRET;
 pub(crate) use record::EgressRecord;

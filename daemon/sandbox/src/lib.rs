@@ -62,8 +62,8 @@ pub use cpu_scheduler::processors;
 pub use effect::{BeforeEffect, Effect, ProgressSink};
 pub use egress::{
     CaFileError, Credentials, CredentialsForRequest, EgressSettings, Excerpt, Exchange, ExchangeLimits,
-    HostClient, HostClientError, HostClientSettings, Injection, InjectionPlace, SHORTEST_SECRET,
-    TraceContext, Upstreams, is_certificate,
+    HostClient, HostClientError, HostClientSettings, Injection, InjectionPlace, PrivateHosts,
+    SHORTEST_SECRET, TraceContext, Upstreams, is_certificate,
 };
 pub use engine::{
     PagemapScan, PoolUse, Sandbox, SandboxError, SandboxSettings, WASMTIME_VERSION, portable_fingerprint,

@@ -16,7 +16,7 @@ use toolgate_core::plugins::Registries;
 use toolgate_core::restore;
 use toolgate_http::ServedHosts;
 use toolgate_http::listener::Tls;
-use toolgate_sandbox::HostClient;
+use toolgate_sandbox::{HostClient, PrivateHosts};
 use toolgate_state::config::{self, Config};
 
 use super::systemd;
@@ -29,6 +29,8 @@ const REGISTRIES: &str = "plugins.registries";
 #[derive(Clone)]
 pub(super) struct LiveParts {
     pub hosts: ServedHosts,
+    /// Those of `credentials.private_hosts`.
+    pub private_hosts: PrivateHosts,
     pub tls: Option<Tls>,
     pub registries: Registries,
     pub admin: Admin,
@@ -69,6 +71,7 @@ impl<F: Fn() -> Result<Config, Failure>> Reload<F> {
         self.level.set(config.log.level);
         let services = live.admin.services();
         live.hosts.replace(config.hosts());
+        live.private_hosts.replace(config.credentials.private_hosts.clone().unwrap_or_default());
         if let Some(tls) = &live.tls {
             tls.replace_clients(config.tls.clients.clone().unwrap_or_default());
         }

@@ -39,6 +39,7 @@ const BODIES_BYTES: u64 = 256 << 20;
 /// Keys that take effect when the settings are read again (SIGHUP). Others need a restart.
 pub const WITHOUT_RESTART: &[&str] = &[
     "allowed_hosts",
+    "credentials.private_hosts",
     "log.level",
     "metrics.organizations",
     "plugins.registries",
@@ -198,6 +199,14 @@ impl OauthSection {
     /// The authorization servers whose access tokens are accepted.
     pub fn issuers(&self) -> &[IssuerSection] {
         self.issuers.as_deref().unwrap_or_default()
+    }
+}
+
+impl ConsoleSection {
+    /// Seconds after which a person signs in again whom the provider knows.
+    pub fn person_seconds(&self) -> u64 {
+        let own = self.oidc.as_ref().map(|oidc| oidc.session_seconds);
+        own.map_or(self.longest_seconds, |seconds| seconds.min(self.longest_seconds))
     }
 }
 

@@ -91,10 +91,13 @@ impl Secure {
     }
 
     pub(crate) fn start(&mut self, more: &str, data: Option<PathBuf>) {
-        let file = |name: &str| self.path(name).display().to_string();
-        let settings =
-            format!("[tls]\ncertificate = {:?}\nkey = {:?}\n{more}\n", file("cert.pem"), file("key.pem"));
+        let settings = self.settings(more);
         self.daemon = Some(Daemon::start_with(PROGRAM, Options { settings, data, ..Options::default() }));
+    }
+
+    fn settings(&self, more: &str) -> String {
+        let file = |name: &str| self.path(name).display().to_string();
+        format!("[tls]\ncertificate = {:?}\nkey = {:?}\n{more}\n", file("cert.pem"), file("key.pem"))
     }
 
     fn daemon(&self) -> &Daemon {
@@ -221,6 +224,13 @@ fn a_client_certificate_has_the_rights_of_its_token() {
         as_client(&secure, "stranger.example.org", &[&token]).status.success(),
         "a token counts as always"
     );
+    // A hangup makes a client known.
+    let more = clients.replace("CN=batch", "CN=stranger");
+    fs::write(secure.daemon().folder.path().join("toolgate.toml"), secure.settings(&more)).expect("written");
+    secure.daemon().hang_up();
+    secure.daemon().wait_for_log("the settings", |line| line.contains("the settings were read again"));
+    assert!(as_client(&secure, "CN=stranger", &[]).status.success(), "the new one");
+    assert!(!as_client(&secure, "CN=batch", &[]).status.success(), "the one that is gone");
 
     let revoke = run_to_end(
         PROGRAM,

@@ -15,6 +15,7 @@ const SETTINGS: &[(&str, Probe, &str, &str)] = &[
     ("plugins.registries", registry, "INVALID_REQUEST", "API_UNAVAILABLE"),
     ("rates", third_call, "ok", "RATE_LIMITED"),
     ("webhooks.hosts", webhook, "NETWORK_DENIED", "201"),
+    ("credentials.private_hosts", private_host, "not listed", "reached for"),
     // After calls, which it counts.
     ("metrics.organizations", counted_organization, "false", "true"),
 ];
@@ -29,6 +30,8 @@ plain_http = true
 [rates]
 calls_per_second = 1
 burst = 1
+[credentials]
+private_hosts = ["127.0.0.1:1"]
 [webhooks]
 hosts = ["hooks.example"]
 [queue]
@@ -52,6 +55,12 @@ fn registry(operator: &Client) -> String {
     let headers = [("Content-Type", "application/json")];
     let reply = operator.send("PUT", "/v1/plugins/weather", &headers, body.as_bytes());
     reply.json()["error_type"].as_str().unwrap_or("none").to_owned()
+}
+
+fn private_host(operator: &Client) -> String {
+    let found = operator.post("/v1/oauth/discover", &json!({"url": "https://127.0.0.1:1/mcp"})).expect(200);
+    let is_refused = found.text().contains("is not in `credentials.private_hosts`");
+    if is_refused { "not listed" } else { "reached for" }.to_owned()
 }
 
 fn third_call(operator: &Client) -> String {

@@ -91,7 +91,7 @@ impl StartSettings<'_> {
     fn token_client(&self, allow_private: bool) -> Result<TokenClient> {
         let settings = &self.config.credentials;
         let plain_http = settings.plain_http.clone().unwrap_or_default();
-        let private_hosts = settings.private_hosts.clone().unwrap_or_default();
+        let private_hosts = self.private_hosts.clone();
         let ca_file = settings.ca_file.clone();
         let settings =
             HostClientSettings { plain_http, private_hosts, allow_private, ca_file, ..Default::default() };
@@ -130,7 +130,7 @@ impl StartSettings<'_> {
     /// networks.
     fn issuer_client<'a>(&self, urls: impl Iterator<Item = &'a str>) -> Result<(TokenClient, Vec<String>)> {
         let credentials = &self.config.credentials;
-        let mut private_hosts = credentials.private_hosts.clone().unwrap_or_default();
+        let mut private_hosts = Vec::new();
         let mut plain_http = Vec::new();
         for url in urls.filter_map(|url| Url::parse(url).ok()) {
             let (Some(host), Some(port)) = (url.host_str(), url.port_or_known_default()) else { continue };
@@ -138,6 +138,7 @@ impl StartSettings<'_> {
             hosts.push(format!("{host}:{port}"));
         }
         let (listed, ca_file) = (plain_http.clone(), credentials.ca_file.clone());
+        let private_hosts = self.private_hosts.with(private_hosts);
         let settings = HostClientSettings { plain_http, private_hosts, ca_file, ..Default::default() };
         Ok((token_client(HostClient::new(settings)?), listed))
     }
@@ -156,7 +157,7 @@ impl StartSettings<'_> {
         let settings = &self.config.credentials;
         OrganizationRegistries {
             credentials: credentials.clone(),
-            private_hosts: settings.private_hosts.clone().unwrap_or_default().into(),
+            private_hosts: self.private_hosts.clone(),
             ca_file: settings.ca_file.clone(),
             timeout: Duration::from_secs(self.config.plugins.registry_timeout_seconds),
         }

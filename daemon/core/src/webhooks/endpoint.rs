@@ -1,7 +1,7 @@
 //! The endpoints that webhooks may have: URLs of hosts that the operator granted.
 
 use toolgate_api::error::{CallError, ErrorType};
-use toolgate_sandbox::HostClientSettings;
+use toolgate_sandbox::{HostClientSettings, PrivateHosts};
 use url::Url;
 
 /// Longest URL, in bytes.
@@ -69,7 +69,7 @@ impl GrantedHosts {
             plain_http: self.plain_http.clone(),
             // A delivery has a signature and no credential.
             public_plain_http: true,
-            private_hosts: self.private_hosts.iter().map(with_port).collect(),
+            private_hosts: PrivateHosts::new(self.private_hosts.iter().map(with_port).collect()),
             allow_private: false,
             ca_file,
         }
@@ -138,6 +138,7 @@ mod tests {
 
     #[test]
     fn g18_a_private_host_without_a_port_is_that_of_https() {
-        assert_eq!(granted_hosts().client_settings(None).private_hosts, ["hooks.example.org:443"]);
+        let hosts = granted_hosts().client_settings(None).private_hosts;
+        assert!(hosts.has("hooks.example.org", 443) && !hosts.has("hooks.example.org", 80));
     }
 }

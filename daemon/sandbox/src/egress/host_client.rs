@@ -17,6 +17,7 @@ use http::header::{CONTENT_TYPE, HOST};
 use http::{HeaderMap, HeaderValue, Request, Response, Uri};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper_util::rt::TokioIo;
+use parking_lot::RwLock;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
@@ -52,12 +53,42 @@ pub struct HostClientSettings {
     pub plain_http: Vec<String>,
     /// Allows public addresses over plain HTTP, for a client that sends no credential (K4).
     pub public_plain_http: bool,
-    /// `HOST:PORT`: hosts that may have private addresses, over TLS.
-    pub private_hosts: Vec<String>,
+    /// Hosts that may have private addresses, over TLS.
+    pub private_hosts: PrivateHosts,
     /// Allows private addresses for every host. For requests whose host is set by the operator alone.
     pub allow_private: bool,
     /// PEM file of certificate authorities that are trusted besides the public ones.
     pub ca_file: Option<PathBuf>,
+}
+
+/// `HOST:PORT`: hosts that may have private addresses, over TLS. Clones share the list of the settings, which can be replaced.
+#[derive(Clone, Default)]
+pub struct PrivateHosts {
+    of_settings: Arc<RwLock<Vec<String>>>,
+    /// Those of one client.
+    own: Vec<String>,
+}
+
+impl PrivateHosts {
+    /// The list of the settings.
+    pub fn new(hosts: Vec<String>) -> Self {
+        Self { of_settings: Arc::new(RwLock::new(hosts)), own: Vec::new() }
+    }
+
+    /// The same list, and hosts of one client.
+    pub fn with(&self, own: Vec<String>) -> Self {
+        Self { of_settings: Arc::clone(&self.of_settings), own }
+    }
+
+    /// Replaces the list of the settings, in all clients.
+    pub fn replace(&self, hosts: Vec<String>) {
+        *self.of_settings.write() = hosts;
+    }
+
+    /// Whether the host is listed with this port.
+    pub fn has(&self, host: &str, port: u16) -> bool {
+        lists_host(&self.own, host, port) || lists_host(&self.of_settings.read(), host, port)
+    }
 }
 
 /// The file of certificate authorities cannot be used.
@@ -168,9 +199,8 @@ impl Inner {
         if !is_tls && !allows_plain {
             return Err(HostClientError::PlainHttp);
         }
-        let allows_private = allows_plain
-            || self.settings.allow_private
-            || lists_host(&self.settings.private_hosts, host, port);
+        let allows_private =
+            allows_plain || self.settings.allow_private || self.settings.private_hosts.has(host, port);
         let host = parse_host(host);
         let addresses = self.vetted_addresses(&host, port, allows_private).await?;
         let is_private = |address: &SocketAddr| matches!(address_kind(address.ip()), AddressKind::Private(_));
@@ -304,7 +334,7 @@ mod tests {
         assert!(matches!(refused, HostClientError::PrivateAddress), "{refused}");
         // A host in `private_hosts` must still use TLS.
         let private = || HostClientSettings {
-            private_hosts: vec![address.to_string()],
+            private_hosts: PrivateHosts::new(vec![address.to_string()]),
             ..HostClientSettings::default()
         };
         let refused = send(private(), &plain).await.unwrap_err();

@@ -121,6 +121,7 @@ impl TestDaemon {
             traces: &Traces::default(),
             worker: &write_worker(folder.path(), code),
             public_url: "http://localhost".to_owned(),
+            private_hosts: Default::default(),
             root_key_credential: None,
             accept_lost_log: false,
             built_in: &[],

@@ -10,7 +10,7 @@ use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::name::Name;
 use toolgate_api::network::Target;
 use toolgate_macros::boxed;
-use toolgate_sandbox::{HostClient, HostClientSettings, Injection, InjectionPlace, Secret};
+use toolgate_sandbox::{HostClient, HostClientSettings, Injection, InjectionPlace, PrivateHosts, Secret};
 use toolgate_state::clock::now_ms;
 
 use super::registry::{LoginSource, PluginRegistry, Registries};
@@ -25,8 +25,8 @@ const PROVIDER: &str = "oci";
 pub struct OrganizationRegistries {
     /// The credentials of all organizations.
     pub credentials: Credentials,
-    /// `HOST:PORT`: registries that may have private addresses.
-    pub private_hosts: Arc<[String]>,
+    /// Registries that may have private addresses.
+    pub private_hosts: PrivateHosts,
     /// PEM file of certificate authorities that are trusted besides the public ones.
     pub ca_file: Option<PathBuf>,
     /// Time for getting one plugin.
@@ -77,7 +77,7 @@ impl OrganizationRegistries {
     /// private address (SSRF).
     fn client(&self, host: &str) -> Result<HostClient, CallError> {
         let settings = HostClientSettings {
-            private_hosts: Vec::from_iter(private_host(&self.private_hosts, host)),
+            private_hosts: PrivateHosts::new(Vec::from_iter(private_host(&self.private_hosts, host))),
             ca_file: self.ca_file.clone(),
             ..HostClientSettings::default()
         };
@@ -87,9 +87,10 @@ impl OrganizationRegistries {
 }
 
 /// The host of a registry with its port, if it may have a private address.
-fn private_host(private_hosts: &[String], host: &str) -> Option<String> {
+fn private_host(private_hosts: &PrivateHosts, host: &str) -> Option<String> {
     let host = with_port(host, false);
-    private_hosts.iter().any(|private| private.eq_ignore_ascii_case(&host)).then_some(host)
+    let (name, port) = host.rsplit_once(':')?;
+    private_hosts.has(name, port.parse().ok()?).then_some(host)
 }
 
 fn login(injection: &Injection) -> Option<Login> {
@@ -110,6 +111,7 @@ mod tests {
     fn o1_a_registry_reaches_no_other_private_host() {
         let settings =
             ["registry.internal:443", "vault.internal:443", "other.internal:5000"].map(str::to_owned);
+        let settings = PrivateHosts::new(settings.into());
         let private = |host: &str| private_host(&settings, host);
         for host in ["registry.internal", "REGISTRY.internal:443", "other.internal:5000"] {
             assert_eq!(private(host), Some(with_port(host, false)));

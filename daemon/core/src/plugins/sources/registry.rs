@@ -7,7 +7,7 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_macros::boxed;
-use toolgate_sandbox::{CaFileError, HostClient, HostClientSettings, Secret};
+use toolgate_sandbox::{CaFileError, HostClient, HostClientSettings, PrivateHosts, Secret};
 use toolgate_state::config::KvPath;
 use toolgate_state::config::RegistrySection;
 
@@ -130,7 +130,7 @@ fn http_client(section: &RegistrySection) -> Result<HostClient, CaFileError> {
     HostClient::new(HostClientSettings {
         plain_http: list(section.plain_http),
         public_plain_http: section.username.is_none(),
-        private_hosts: list(section.private_network),
+        private_hosts: PrivateHosts::new(list(section.private_network)),
         allow_private: false,
         ca_file: section.ca_file.clone(),
     })

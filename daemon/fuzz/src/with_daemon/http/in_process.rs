@@ -181,6 +181,7 @@ async fn app(folder: &Path) -> (App, DataFolder, String) {
         traces: &traces,
         worker: Path::new("nothing"),
         public_url: "http://localhost".to_owned(),
+        private_hosts: Default::default(),
         root_key_credential: None,
         accept_lost_log: false,
         built_in: &[],
