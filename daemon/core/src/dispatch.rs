@@ -29,6 +29,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use toolgate_admission::{self as admission, Admitted, CanaryDraw, ChargeTime, Consumer, Rules, Verdict};
+use toolgate_api::name::Name;
 use toolgate_audit as audit;
 use toolgate_audit::Entry;
 use toolgate_macros::boxed;
@@ -271,9 +272,9 @@ impl Services {
 }
 
 impl Dispatcher {
-    /// Waits for a processor for work on this many bytes of arguments or of a result ([`toolgate_sandbox::Sandbox::turn`]).
-    pub async fn turn(&self, session: &Session, bytes: usize) -> Option<Slot> {
-        self.0.sandbox.turn(session.setup.organization.as_str(), bytes).await
+    /// Waits for the organization's turn at a processor, for work on this many bytes of arguments or of a result ([`toolgate_sandbox::Sandbox::turn`]).
+    pub async fn turn(&self, organization: &Name, bytes: usize) -> Option<Slot> {
+        self.0.sandbox.turn(organization.as_str(), bytes).await
     }
 }
 

@@ -124,7 +124,7 @@ pub(super) async fn answer(
 async fn answer_read(app: App, caller: &Caller, read: ReadRequest) -> Result<Response, Problem> {
     let ReadRequest { id, events, preferred, trace, body } = read;
     let session = app.session_of(caller, &id).await?;
-    let turn = app.dispatcher().turn(&session, body.len()).await;
+    let turn = app.dispatcher().turn(&session.setup.organization, body.len()).await;
     let mut request = dialects::parse(&body, app.settings().calls.per_request)?;
     drop(turn);
     let searches = Searches::take_from(&mut request);
@@ -143,7 +143,7 @@ async fn answer_read(app: App, caller: &Caller, read: ReadRequest) -> Result<Res
     let context = ReplyContext::new(&session, turn.as_deref(), &outcome);
     let bytes =
         outcome.results.iter().filter_map(|result| result.output()).map(|json| json.get().len()).sum();
-    let rendering = app.dispatcher().turn(&session, bytes).await;
+    let rendering = app.dispatcher().turn(&session.setup.organization, bytes).await;
     let answer = json(dialects::render(&dialect, context, &outcome.results));
     drop(rendering);
     Ok(match preferred {

@@ -157,6 +157,10 @@ pub(crate) async fn post(
     let limit_bytes = app.settings().http.body_bytes;
     let body = body::read(&app, caller.organization.as_ref(), body, limit_bytes).await?;
     let accepted = wire::accepted_types(&parts.headers);
+    let turn = match &caller.organization {
+        Some(organization) => app.dispatcher().turn(organization, body.bytes().len()).await,
+        None => None,
+    };
     let message = match wire::name_both(&mut parts.headers, accepted).and_then(|()| wire::read(body.bytes()))
     {
         Ok(message) => message,
@@ -167,6 +171,7 @@ pub(crate) async fn post(
         parts.headers.remove(SESSION_ID);
     }
     parts.extensions.insert(AmbiguousArguments(ambiguous_arguments(&message.bytes)));
+    drop(turn);
     let request = Request::from_parts(parts, Body::from(message.bytes));
     let response = answer(&app, &mcp, caller, query, request, message.begins.as_deref()).await;
     // The body counts until the response begins.

@@ -65,7 +65,7 @@ impl Dispatcher {
         let mut files = None;
         loop {
             let slot = self.wait_for_slot(session, options, deadline, stop).await?;
-            let turn = self.turn(session, call.arguments.len()).await;
+            let turn = self.turn(&session.setup.organization, call.arguments.len()).await;
             let snapshot = self.0.registry.snapshot();
             let (compiling, setup) = (snapshot.compiling_plugin(&call.tool), &session.setup);
             let may_use = |plugin: &Namespace| {

@@ -206,7 +206,8 @@ impl Dispatcher {
         options: &CallOptions,
     ) -> Result<(), AuditError> {
         let began = Instant::now();
-        let turn = self.turn(session, outcome.output().map_or(0, |json| json.get().len())).await;
+        let turn =
+            self.turn(&session.setup.organization, outcome.output().map_or(0, |json| json.get().len())).await;
         let (audit, outcome) = (&self.0.audit, record::outcome(outcome));
         drop(turn);
         let recorded = match options.outer {
@@ -344,7 +345,7 @@ impl Dispatcher {
             Ok(Output::Result(json)) if json.len() as u64 > short => {
                 let is_for_model = attempt.outer.is_none();
                 let effects = &mut finished.effects;
-                let turn = self.turn(attempt.session, json.len()).await;
+                let turn = self.turn(&attempt.session.setup.organization, json.len()).await;
                 let spilling = spill(attempt.session, admitted, json, turn, is_for_model, effects);
                 Box::pin(spilling).await.map(|spilled| {
                     (content, kept_in) = (spilled.content, spilled.kept_in);
