@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::process::geteuid;
 use toolgate_tests::daemon::{ProgramOutput, run_to_end};
-use toolgate_tests::{Daemon, json};
+use toolgate_tests::{Daemon, Options, json};
 
 use crate::{NOBODY, PROGRAM, message_and_hint};
 
@@ -263,4 +263,42 @@ fn faults_around_the_daemon_have_a_way_out_that_leads_to_a_serving_daemon() {
     fs::write(folder.join("b.tar.gz"), whole).expect("copied again");
     restore(&folder);
     daemon.restart_with(|_| {});
+}
+
+/// Faults of who asks: a token of another role, a file that is no document, and the folder of a fresh volume.
+#[test]
+fn faults_of_commands_have_a_way_out_that_works() {
+    let daemon = Daemon::start(PROGRAM, "");
+    let folder = daemon.folder.path();
+    let server = format!("--server=http://{}", daemon.address);
+    let operator = format!("--token-file={}", daemon.data().join("operator.token").display());
+    let run = |arguments: &[&str]| run_to_end(PROGRAM, &[arguments, &[&server]].concat(), folder);
+    assert!(run(&["org", "put", "acme", &operator]).status.success());
+    let made =
+        ["token", "create", "--role=approver", "--organization=acme", "--out=approver.token", &operator];
+    assert!(run(&made).status.success());
+    let ended = run(&["token", "list", "--token-file=approver.token"]);
+    let (told, way_out) = message_and_hint(&ended);
+    assert!(told.contains("a token of role `approver` may not do this"), "{told}");
+    assert!(way_out.contains("use a token of role `operator` or `owner`"), "{way_out}");
+    assert!(run(&["token", "list", &operator]).status.success());
+
+    let documents = folder.join("documents/orgs/acme");
+    fs::create_dir_all(&documents).expect("a folder");
+    fs::write(documents.join("policy.json"), r#"{"enabled": "*"}"#).expect("written");
+    fs::write(documents.join("notes.txt"), "x").expect("written");
+    let ended = run(&["apply", "--folder", "documents", "--yes", &operator]);
+    assert!(!ended.status.success(), "{ended:?}");
+    let place = "`documents/orgs/acme/notes.txt`: is not the file of a document";
+    assert!(ended.stderr.contains(place) && ended.stderr.contains("move it out of the folder"), "{ended:?}");
+    fs::remove_file(documents.join("notes.txt")).expect("moved out of the folder");
+    let applied = run(&["apply", "--folder", "documents", "--yes", &operator]);
+    assert!(applied.status.success(), "{applied:?}");
+
+    // A volume that was just made is an empty folder.
+    fs::create_dir_all(folder.join("volume/lost+found")).expect("a folder");
+    let compiled = run_to_end(PROGRAM, &["doctor", "--data", "volume"], folder);
+    assert!(!compiled.stdout.contains("lost+found") && compiled.stdout.contains("volume"), "{compiled:?}");
+    let volume = Options { data: Some(folder.join("volume")), ..Options::default() };
+    Daemon::start_with(PROGRAM, volume).operator().get("/v1/tokens").expect(200);
 }
