@@ -107,11 +107,44 @@ async function editThePolicy(page) {
   await page.getByRole("link", { name: "Edit the policy" }).click();
   await page.getByLabel("Document, as JSON").fill('{"enabled": "*", "disabled": ["pay/quote"]}');
   await page.getByRole("button", { name: "Show what would change" }).click();
-  await page.getByRole("cell", { name: "pay/quote" }).waitFor();
+  await page.getByRole("row").filter({ hasText: "quote" }).filter({ hasText: "refused" }).waitFor();
   check((await api("owner", "GET", "/v1/orgs/acme/policy")).disabled === undefined, "a preview changes the policy");
   await page.getByRole("button", { name: "Put it in force" }).click();
   await page.waitForURL("**/console/organizations/acme");
   check((await api("owner", "GET", "/v1/orgs/acme/policy")).disabled?.[0] === "pay/quote", "the policy is not in force");
+}
+
+// Back to the policy as it was, by its history.
+async function rollThePolicyBack(page) {
+  await page.goto("/console/organizations/acme");
+  await page.getByRole("link", { name: "Edit the policy" }).click();
+  await page.getByRole("link", { name: "History, comparison and rollback" }).click();
+  await page.getByRole("row").nth(2).getByRole("link").click();
+  await page.getByText("pay/quote").first().waitFor();
+  await page.getByRole("button", { name: "Show what a return would change" }).click();
+  await page.getByRole("button", { name: "Put it in force" }).click();
+  await page.waitForURL("**/console/organizations/acme");
+  check((await api("owner", "GET", "/v1/orgs/acme/policy")).disabled === undefined, "the policy is not as it was");
+}
+
+// Finds an agent by the keyboard, sees why it lacks a tool, and gives it.
+async function giveATool(page) {
+  await page.goto("/console");
+  await page.keyboard.press("/");
+  await page.keyboard.type("bot");
+  await page.keyboard.press("Enter");
+  await page.getByRole("link", { name: "acme/bot" }).click();
+  await page.getByRole("link", { name: "Its tools, to be switched" }).click();
+  const tool = page.getByRole("listitem").filter({ hasText: "arithmetic/evaluate" });
+  await tool.getByText("refused").waitFor();
+  await tool.getByText("not listed in").waitFor();
+  await tool.getByRole("checkbox").check();
+  await page.getByRole("button", { name: "Show what would change" }).click();
+  await page.getByRole("row").filter({ hasText: "evaluate" }).waitFor();
+  await page.getByRole("button", { name: "Put it in force" }).click();
+  await page.waitForURL("**/console/organizations/acme/agents/bot");
+  const { enabled } = await api("owner", "GET", "/v1/orgs/acme/agents/bot");
+  check(enabled.includes("arithmetic/evaluate") && enabled.length > 1, JSON.stringify(enabled));
 }
 
 async function changePlugins(page) {
@@ -145,6 +178,8 @@ await run(async () => {
   await findOutWhy(page);
   await changeTokens(page);
   await editThePolicy(page);
+  await rollThePolicyBack(page);
+  await giveATool(page);
   const other = await open();
   await signIn(other, "operator");
   await changePlugins(other);

@@ -6,17 +6,20 @@ use std::borrow::Cow;
 use maud::{Markup, html};
 use serde_json::Value;
 use toolgate_admission::{Rules, SessionFacts, session_limits};
+use toolgate_api::definition::{CustomToolDefinition, Method};
 use toolgate_api::explain::StepAnswer;
 use toolgate_api::limits::Limits;
+use toolgate_api::name::Namespace;
 use toolgate_api::quota::Quota;
 use toolgate_core::admin::explain;
 use toolgate_http::files::read_whole;
 use toolgate_http::state::App;
 use toolgate_sandbox::Component;
+use toolgate_state::documents::{DocumentKey, ToolKey};
 use toolgate_state::store::ApprovalRow;
 
 use super::changes::difference;
-use super::elements::{bytes, duration, facts, number, short};
+use super::elements::{bytes, duration, facts, marked, number, short};
 use super::viewer::Viewer;
 
 /// The tool that replaces a whole file by its argument `content`.
@@ -26,17 +29,51 @@ const FILE_BYTES: u64 = 64 * 1024;
 /// Quotas that are listed.
 const QUOTAS: usize = 10;
 
-/// Shows what a call would use and change. Approvers who may not read the session's files see no comparison with them.
-pub(super) async fn of_call(app: &App, viewer: &Viewer, row: &ApprovalRow) -> Markup {
-    let change = file_change(app, viewer, row).await.unwrap_or_default();
-    let rules = app.services().registry.snapshot().rules(&row.organization, &row.agent);
-    html! {
-        (change)
-        @if let Some(rules) = &rules {
-            (reasons(rules, row, viewer.caller.organization.is_none()))
-            (cost(rules, row).unwrap_or_default())
+/// What helps to decide about a call.
+#[derive(Default)]
+pub(super) struct Aids {
+    /// Why it asks, and the request of a tool that was made from a definition.
+    pub reasons: Markup,
+    /// The change of a file against the file as it is.
+    pub change: Option<Markup>,
+    /// What it may use.
+    pub cost: Markup,
+}
+
+impl Aids {
+    /// Approvers who may not read the session's files see no comparison with them.
+    pub(super) async fn of_call(app: &App, viewer: &Viewer, row: &ApprovalRow) -> Self {
+        let change = file_change(app, viewer, row).await;
+        let request = request_of(app, row).await;
+        let rules = app.services().registry.snapshot().rules(&row.organization, &row.agent);
+        let Some(rules) = rules else { return Self { change, ..Self::default() } };
+        Self {
+            reasons: html! {
+                (reasons(&rules, row, viewer.caller.organization.is_none()))
+                @if let Some((method, url)) = request { p { "It sends " code { (method.as_str()) " " (short(&url)) } "." } }
+            },
+            change,
+            cost: cost(&rules, row).unwrap_or_default(),
         }
     }
+}
+
+/// Method and URL of the action of a definition, with the places of its arguments in braces.
+async fn request_of(app: &App, row: &ApprovalRow) -> Option<(Method, String)> {
+    let (namespace, tool) = row.tool.split_once('/')?;
+    let namespace = Namespace::parse(namespace).ok()?;
+    let key = DocumentKey::Tool(ToolKey { organization: row.organization.clone(), namespace });
+    let stored = app.services().store.find_document(&key).await.ok()??;
+    let definition: CustomToolDefinition = serde_json::from_str(&stored.body).ok()?;
+    // The name of the tool has the letters and digits of the action's.
+    let plain = |name: &str| {
+        name.chars().filter(|letter| letter.is_alphanumeric()).collect::<String>().to_lowercase()
+    };
+    let mut actions = definition.actions?.into_iter().filter(|action| plain(&action.name) == plain(tool));
+    let (action, other) = (actions.next()?, actions.next());
+    other
+        .is_none()
+        .then(|| (action.method, format!("{}{}", definition.base_url.unwrap_or_default(), action.path)))
 }
 
 /// The rules that ask now, each with its reason.
@@ -49,12 +86,12 @@ fn reasons(rules: &Rules<Component>, row: &ApprovalRow, sees_platform: bool) -> 
     html! {
         @if let Some(warning) = not_granted { (warning) }
         @if !asking.is_empty() {
-            h2 { "Why it asks" }
-            ul {
+            p { strong { "Why it asks:" } }
+            ul .tight {
                 @for step in asking {
                     li {
                         (step.layer) @if let Some(rule) = &step.rule { " · " (rule) }
-                        @if let Some(why) = &step.why { ": " (short(why)) }
+                        @if let Some(why) = &step.why { ": " (marked(why)) }
                     }
                 }
             }
@@ -101,7 +138,8 @@ fn cost(rules: &Rules<Component>, row: &ApprovalRow) -> Option<Markup> {
     let quotas = rules.organization.document().quotas.iter().chain(rules.agent.document().quotas.iter());
     let quotas: Vec<&Quota> = quotas.take(QUOTAS).collect();
     Some(html! {
-        h2 { "What it would cost" }
+        details {
+        summary { "What it would cost" }
         (facts(&[
             ("Cost", html! { (number(units)) " units, as the tool declares" }),
             ("At most", html! {
@@ -111,6 +149,7 @@ fn cost(rules: &Rules<Component>, row: &ApprovalRow) -> Option<Markup> {
         @if !quotas.is_empty() {
             p { "It counts against these quotas:" }
             ul { @for quota in quotas { li { (quota_line(quota)) } } }
+        }
         }
     })
 }

@@ -13,24 +13,30 @@ use toolgate_http::documents::name;
 use toolgate_http::extract::{Path, Query};
 use toolgate_http::problem::Problem;
 use toolgate_http::state::App;
-use toolgate_state::clock::now_ms;
+use toolgate_state::clock::{monotonic_ms, now_ms};
 use toolgate_state::store::{ApprovalFilter, ApprovalRow};
 use url::form_urlencoded::Serializer;
 
-use super::decisions::decision;
-use super::elements::{PAGE_BYTES, ROWS, badge, editable, filter, json, table, token};
+use super::approval_aids::Aids;
+use super::decisions::{decision, plain_decision};
+use super::elements::{PAGE_BYTES, ROWS, badge, editable, filter, json, labelled, table, token};
 use super::fields::Field;
 use super::form::{FormFields, SeeOther};
 use super::page::Page;
 use super::text::sentence;
 use super::text::{block, brief, cut, is_shown_whole, time, visible_text};
 use super::viewer::Viewer;
-use super::{Console, approval_aids, changes};
+use super::wishes::wish;
+use super::{Console, changes};
 
 /// Longest start of the arguments in a row, in characters.
 const START_CHARS: usize = 160;
 /// Columns of the inbox.
-const HEADINGS: [&str; 6] = ["Tool", "Agent", "Arguments", "Asked", "Expires", "State"];
+const HEADINGS: [&str; 6] = ["Tool", "Agent", "What", "Asked", "Expires", "State"];
+/// Longest arguments of a call that is decided with another one, in characters.
+const ALIKE_CHARS: usize = 1_000;
+/// Calls that are decided with another one.
+const ALIKE: usize = 20;
 /// Approvals that are counted at most.
 const COUNTED: u64 = 100;
 
@@ -129,23 +135,45 @@ pub(super) async fn page(
     one(&app, &viewer, row, &FormFields::default(), None).await
 }
 
-/// Decides an approval. A refusal is shown on its page, with what was written.
+/// Decides an approval, and those of the same shape that were chosen with it. A refusal is shown on its page, with what was written.
 pub(super) async fn decide(
     State(app): State<App>,
     viewer: Viewer,
     Path(id): Path<String>,
     fields: FormFields,
 ) -> Result<Response, Problem> {
-    let bound = find(&app, &viewer, &id).await?.arguments;
-    let decided = match decision(&fields, &bound, now_ms()) {
+    let bound = find(&app, &viewer, &id).await?;
+    let mut decided = match decision(&fields, &bound.arguments, now_ms()) {
         Ok(request) => app.admin().decide_approval(viewer.actor(), &id, request).await,
         Err(error) => Err(error),
     };
+    for also in fields.all("also").take(ALIKE) {
+        if decided.is_ok() {
+            decided = decide_alike(&app, &viewer, also, &bound, &fields).await;
+        }
+    }
     let Err(error) = decided else {
         return Ok(SeeOther::to(&format!("/console/approvals/{id}")).into_response());
     };
     let row = find(&app, &viewer, &id).await?;
     Ok(one(&app, &viewer, row, &fields, Some(&error)).await?.with_status_of(&error).into_response())
+}
+
+/// Decides another approval as the first one, if the page showed it beside that.
+async fn decide_alike(
+    app: &App,
+    viewer: &Viewer,
+    id: &str,
+    first: &ApprovalRow,
+    fields: &FormFields,
+) -> Result<ApprovalRow, CallError> {
+    let row = find(app, viewer, id).await.map_err(|Problem(error)| error)?;
+    if !is_alike(&row, first) {
+        let message = "one of the chosen calls is not of this tool and agent";
+        return Err(CallError::new(ErrorType::InvalidRequest, message, "open it, and decide it by itself"));
+    }
+    let request = plain_decision(fields, &row.arguments)?;
+    app.admin().decide_approval(viewer.actor(), id, request).await
 }
 
 impl InboxQuery {
@@ -230,7 +258,8 @@ pub(super) fn render_list(page: &InboxPage) -> Markup {
 
 /// The rows of a page, each with its id.
 pub(super) fn render_rows(page: &InboxPage) -> Vec<(String, String)> {
-    page.rows.iter().map(|row| (row.id.clone(), row_of(row, page.now_ms).0)).collect()
+    let shown = |row| labelled(&HEADINGS, &row_of(row, page.now_ms)).0;
+    page.rows.iter().map(|row| (row.id.clone(), shown(row))).collect()
 }
 
 fn empty(query: &InboxQuery) -> Markup {
@@ -276,11 +305,19 @@ fn row_of(row: &ApprovalRow, now_ms: u64) -> Markup {
         tr data-row=(row.id) {
             th scope="row" { a href={ "/console/approvals/" (row.id) } { (row.tool) } }
             td { (row.organization) "/" (row.agent) }
-            td .wide { code { (cut(&row.arguments, START_CHARS)) } }
+            td .wide { (wish_or_start(row)) }
             td { (time(row.created_ms)) }
             td { (time(row.expires_ms)) }
             td { (state(approvals::shown_state(row, now_ms))) }
         }
+    }
+}
+
+/// What the call wants; the start of arguments that are too long to be read here.
+fn wish_or_start(row: &ApprovalRow) -> Markup {
+    match row.arguments.chars().count() > START_CHARS {
+        true => html! { code { (cut(&row.arguments, START_CHARS)) } },
+        false => wish(&row.tool, &row.arguments),
     }
 }
 
@@ -293,7 +330,7 @@ fn state(state: ApprovalState) -> Markup {
     badge(tone, state.as_str())
 }
 
-/// Lays out an approval: the refusal of a decision, the decision, the call, and the forms.
+/// Lays out an approval: what is wanted and why, the arguments, the decision, and the rest folded.
 async fn one(
     app: &App,
     viewer: &Viewer,
@@ -303,28 +340,130 @@ async fn one(
 ) -> Result<Page, Problem> {
     let own = &*viewer.caller.token_id;
     let is_own = row.opened_by == own || row.asked_by == own;
-    let aids = match approvals::shown_state(&row, now_ms()) {
-        ApprovalState::Pending => approval_aids::of_call(app, viewer, &row).await,
-        _ => html! {},
-    };
+    let is_pending = approvals::shown_state(&row, now_ms()) == ApprovalState::Pending;
+    let aids = if is_pending { Aids::of_call(app, viewer, &row).await } else { Aids::default() };
+    let queue = Queue::around(app, viewer, &row).await?;
     let view = approvals::view(&app.services().store, row, now_ms()).await?;
-    let is_pending = view.state == ApprovalState::Pending;
+    let decides = is_pending && !is_own;
     Ok(Page::new(
         format!("Approval of {}", view.tool),
         html! {
+            (queue.render())
             @if let Some(error) = error { (refusal(&view, error)) }
-            (details(&view))
-            (aids)
+            (head(&view))
+            @if is_pending { p .quiet role="status" data-refresh={ "/console/approvals/" (view.id) "/others/fragment" } {} }
+            (aids.reasons)
+            @match aids.change {
+                Some(change) => { (change) (folded_arguments(&view)) }
+                None => (shown_arguments(&view)),
+            }
+            @if decides { (forms(viewer, &view, fields, &queue)) }
             @if is_pending && is_own {
                 div .notice {
                     p { "Your token opened this session, or made this call. Somebody else decides about it." }
                 }
-            } @else if is_pending {
-                (forms(viewer, &view, fields))
             }
+            @if decides && is_shown_whole(view.arguments.get()) { (other_forms(viewer, &view, fields)) }
+            (aids.cost)
+            (bound_to(&view))
             p { a href="/console/approvals" { "All approvals that wait" } }
         },
     ))
+}
+
+/// Who else looks at an approval, for a script that asks again and again.
+pub(super) async fn others(
+    State(app): State<App>,
+    viewer: Viewer,
+    console: Console,
+    Path(id): Path<String>,
+) -> Result<Page, Problem> {
+    let row = find(&app, &viewer, &id).await?;
+    let others = console.watchers.look(&row.id, &viewer.caller.token_id, monotonic_ms());
+    let labels = app.services().store.token_labels(&others.iter().map(|id| &**id).collect()).await?;
+    let is_decided = approvals::shown_state(&row, now_ms()) != ApprovalState::Pending;
+    Ok(Page::fragment(html! {
+        @if is_decided { "It is decided: " a href={ "/console/approvals/" (row.id) } { "open the page again" } ". " }
+        @if !others.is_empty() {
+            "Also here: "
+            @for (at, id) in others.iter().enumerate() {
+                @if at > 0 { ", " }
+                (token(id, labels.get(id).as_deref()))
+            }
+            "."
+        }
+    }))
+}
+
+/// The approvals that wait around one: its neighbours, and those of the same tool and agent.
+struct Queue {
+    previous: Option<String>,
+    next: Option<ApprovalRow>,
+    /// The place of the approval, and how many wait.
+    place: Option<(usize, usize)>,
+    alike: Vec<ApprovalRow>,
+}
+
+impl Queue {
+    async fn around(app: &App, viewer: &Viewer, row: &ApprovalRow) -> Result<Self, Problem> {
+        let state = Some(ApprovalState::Pending);
+        let filter = ApprovalFilter { organization: viewer.caller.organization.as_ref(), state, after: None };
+        let found = app.services().store.inbox_approvals(filter, ROWS, ALIKE_CHARS + 1).await;
+        let mut waiting = found?;
+        let place = waiting.iter().position(|other| other.id == row.id);
+        let id = |at: usize| waiting.get(at).map(|other| other.id.clone());
+        let previous = place.and_then(|at| id(at.checked_sub(1)?));
+        let next = waiting.get(place.map_or(0, |at| at + 1)).cloned();
+        let count = waiting.len();
+        waiting.retain(|other| other.id != row.id && is_alike(other, row));
+        waiting.truncate(if place.is_some() { ALIKE } else { 0 });
+        Ok(Self { previous, next, place: place.map(|at| (at + 1, count)), alike: waiting })
+    }
+
+    fn render(&self) -> Markup {
+        if self.previous.is_none() && self.next.is_none() {
+            return html! {};
+        }
+        html! {
+            nav .queue aria-label="Approvals that wait" {
+                @if let Some(id) = &self.previous {
+                    a rel="prev" aria-keyshortcuts="p" href={ "/console/approvals/" (id) } { "Previous" }
+                }
+                @if let Some((place, count)) = self.place {
+                    span .quiet { (place) " of " (count) @if count == ROWS as usize { " or more" } }
+                }
+                @if let Some(next) = &self.next {
+                    a rel="next" aria-keyshortcuts="n" href={ "/console/approvals/" (next.id) } {
+                        "Next" span .unseen { ": " (next.tool) " for " (next.agent) }
+                    }
+                }
+            }
+        }
+    }
+
+    /// The others of the same shape, each to be decided with this one.
+    fn fields(&self) -> Markup {
+        if self.alike.is_empty() {
+            return html! {};
+        }
+        html! {
+            details {
+                summary { (self.alike.len()) " more of this tool and agent wait" }
+                fieldset {
+                    legend { "Decide these, too" }
+                    @for other in &self.alike {
+                        label .choice { input type="checkbox" name="also" value=(other.id); code { (cut(&other.arguments, ALIKE_CHARS)) } }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Whether one decision may be about both calls: of one tool and agent, and shown whole in a line.
+fn is_alike(other: &ApprovalRow, row: &ApprovalRow) -> bool {
+    let of = |row: &ApprovalRow| (row.organization.clone(), row.agent.clone(), row.tool.clone());
+    of(other) == of(row) && other.arguments.chars().count() <= ALIKE_CHARS
 }
 
 /// Why a decision was refused. The second of two people is told who decided.
@@ -345,31 +484,49 @@ fn refusal(view: &ApprovalView, error: &CallError) -> Markup {
     }
 }
 
-/// The call with everything that its approval is bound to, and the decision.
-pub(super) fn details(view: &ApprovalView) -> Markup {
-    let people = [("User", &view.user), ("Conversation", &view.conversation), ("Channel", &view.channel)];
+/// What is wanted, by whom and for whom, in words; before it the decision, if there is one.
+pub(super) fn head(view: &ApprovalView) -> Markup {
+    let people = [("user", &view.user), ("conversation", &view.conversation), ("channel", &view.channel)];
     html! {
         @if view.decided_at.is_some() { (decision_made(view)) }
-        dl {
-            dt { "State" } dd { (state(view.state)) }
-            dt { "Tool" } dd { code { (view.tool) } }
-            dt { "Agent" } dd { (view.organization) "/" (view.agent) }
-            @for (label, value) in people {
-                @if let Some(value) = value { dt { (label) } dd { (visible_text(value)) } }
-            }
-            dt { "Asked by" } dd { (token(&view.asked_by, view.asked_by_label.as_deref())) }
-            dt { "Asked" } dd { (time(view.created_at)) }
-            dt { "Expires" } dd { (time(view.expires_at)) }
+        p .lead { strong { (view.agent) } " of " (view.organization) " " (wish(&view.tool, view.arguments.get())) "." }
+        p .quiet {
+            (state(view.state)) " · asked by " (token(&view.asked_by, view.asked_by_label.as_deref())) " " (time(view.created_at))
+            @for (label, value) in people { @if let Some(value) = value { " · " (label) " " (visible_text(value)) } }
+            " · expires " (time(view.expires_at))
         }
-        h2 { "Arguments" }
-        (arguments(view.arguments.get(), &view.id))
-        (changes::of_files(view.arguments.get()))
-        h2 { "Rules that ask" }
-        p { "A change of these rules, the plugin or the session makes the approval void." }
-        (json(&view.rules, PAGE_BYTES))
+    }
+}
+
+/// The arguments byte for byte, below a readable form where there is one.
+pub(super) fn shown_arguments(view: &ApprovalView) -> Markup {
+    let readable = changes::of_files(view.arguments.get());
+    html! {
+        @if readable.0.is_empty() { h2 { "Arguments" } (arguments(view.arguments.get(), &view.id)) }
+        @else { (readable) (folded_arguments(view)) }
+    }
+}
+
+fn folded_arguments(view: &ApprovalView) -> Markup {
+    let text = view.arguments.get();
+    html! {
+        @if is_shown_whole(text) { details { summary { "The arguments, byte for byte" } (block(text)) } }
+        @else { h2 { "Arguments" } (arguments(text, &view.id)) }
+    }
+}
+
+/// What else the approval is bound to.
+pub(super) fn bound_to(view: &ApprovalView) -> Markup {
+    html! {
+        details {
+            summary { "Rules that ask" }
+            p { "A change of these rules, the plugin or the session makes the approval void." }
+            (json(&view.rules, PAGE_BYTES))
+        }
         details {
             summary { "Plugin, session and call" }
             dl {
+                dt { "Tool" } dd { code { (view.tool) } }
                 dt { "Plugin version" } dd { (visible_text(&view.plugin_version)) }
                 dt { "Plugin digest" } dd { code { (view.plugin_digest) } }
                 dt { "Session" } dd { code { (view.session) } }
@@ -393,7 +550,6 @@ fn arguments(text: &str, id: &str) -> Markup {
         (block(text))
     }
 }
-
 fn decision_made(view: &ApprovalView) -> Markup {
     html! {
         div .notice {
@@ -415,23 +571,25 @@ fn decision_made(view: &ApprovalView) -> Markup {
     }
 }
 
-fn forms(viewer: &Viewer, view: &ApprovalView, fields: &FormFields) -> Markup {
+/// The decision, which stays in view.
+fn forms(viewer: &Viewer, view: &ApprovalView, fields: &FormFields, queue: &Queue) -> Markup {
     let address = format!("/console/approvals/{}", view.id);
-    let kind = fields.text("form");
-    let bound = view.arguments.get();
-    let instead = if kind == "instead" { fields.text("arguments_instead") } else { bound };
     html! {
-        h2 { "Decision" }
-        (viewer.form(&address, &[], html! {
-            (decision_fields(fields, bound))
-        }))
-        @if is_shown_whole(bound) { (other_forms(viewer, &address, fields, instead)) }
+        div .decide {
+            h2 .unseen { "Decision" }
+            (viewer.form(&address, &[], html! {
+                (queue.fields())
+                (decision_fields(fields, view.arguments.get()))
+            }))
+        }
     }
 }
 
 /// The forms that approve more calls, and other arguments.
-fn other_forms(viewer: &Viewer, address: &str, fields: &FormFields, instead: &str) -> Markup {
+fn other_forms(viewer: &Viewer, view: &ApprovalView, fields: &FormFields) -> Markup {
+    let address = &format!("/console/approvals/{}", view.id);
     let kind = fields.text("form");
+    let instead = if kind == "instead" { fields.text("arguments_instead") } else { view.arguments.get() };
     let pointers = r#"{"/amount": {"type": "integer", "maximum": 100}}"#;
     html! {
         details open[kind == "shape"] {
@@ -462,8 +620,7 @@ fn other_forms(viewer: &Viewer, address: &str, fields: &FormFields, instead: &st
 /// sends nothing, as it is a text area.
 pub(super) fn decision_fields(fields: &FormFields, bound: &str) -> Markup {
     html! {
-        (Field::new("reason", "Reason").value(fields.text("reason")).lines(3).max_chars(1000)
-            .hint("The model is told the reason of a denial."))
+        (Field::new("reason", "Reason, which the model is told of a denial").value(fields.text("reason")).lines(1).max_chars(1000))
         @if is_shown_whole(bound) { button type="submit" name="decision" value="approve" { "Approve this call" } }
         button .danger type="submit" name="decision" value="deny" { "Deny" }
     }

@@ -19,8 +19,8 @@ use toolgate_http::state::App;
 
 use super::Console;
 use super::elements::{
-    Filters, PAGE_BYTES, ROWS, badge, bytes, choice, digest, duration, empty, facts, filter, json, next_page,
-    number, parameter, percent_encode, short, table, time, token,
+    Filters, PAGE_BYTES, ROWS, badge, bytes, choice, digest, duration, empty, facts, filter, json, labelled,
+    next_page, number, parameter, percent_encode, short, table, time, token,
 };
 use super::page::Page;
 use super::viewer::Viewer;
@@ -153,7 +153,7 @@ fn filters(caller: &Caller, uri: &Uri) -> Markup {
 
 /// One call of a list.
 pub(crate) fn row(row: &Row) -> Markup {
-    html! {
+    let cells = html! {
         tr data-row=(row.sequence) {
             @match &row.call {
                 Some(call) => {
@@ -170,7 +170,8 @@ pub(crate) fn row(row: &Row) -> Markup {
                 },
             }
         }
-    }
+    };
+    labelled(&HEADINGS, &cells)
 }
 
 /// The address of a call's page.

@@ -238,6 +238,17 @@ if (inbox && "Notification" in window && Notification.permission === "default") 
   inbox.append(button);
 }
 
+// Parts that name a key: the neighbours in the queue of approvals, and the search.
+document.addEventListener("keydown", (event) => {
+  const isTyping = event.target.closest("input, textarea, select, [contenteditable]");
+  if (isTyping || event.ctrlKey || event.metaKey || event.altKey) return;
+  const part = document.querySelector(`[aria-keyshortcuts="${CSS.escape(event.key)}"]`);
+  if (!part) return;
+  event.preventDefault();
+  if (part.matches("a")) part.click();
+  else part.focus();
+});
+
 // A form whose button asks again, for what cannot be taken back, and that is sent once.
 document.addEventListener("submit", (event) => {
   const { submitter } = event;

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use axum::extract::{FromRequestParts, Query};
 use axum::http::Uri;
 use axum::http::request::Parts;
-use maud::{Markup, html};
+use maud::{Markup, PreEscaped, html};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
@@ -25,6 +25,8 @@ use super::text::visible_text;
 
 /// Longest text in a cell of a table, in characters.
 const CELL_CHARS: usize = 200;
+/// Longest reason, in characters.
+const MARKED_CHARS: usize = 1_000;
 /// Longest text on a page of a list, in bytes.
 pub(crate) const LIST_BYTES: usize = 4 * 1024;
 /// Longest text on a page of one thing, in bytes.
@@ -40,14 +42,37 @@ pub(crate) fn short(text: &str) -> String {
     escape_for_display(text, CELL_CHARS)
 }
 
-/// Who asked or decided: the label of a token before its id, which alone is certain.
+/// A text on one line, with what stands between backticks as code.
+pub(crate) fn marked(text: &str) -> Markup {
+    let text = escape_for_display(text, MARKED_CHARS);
+    // Without a last one that closes, backticks are text.
+    let is_paired = text.matches('`').count() % 2 == 0;
+    html! {
+        @if is_paired {
+            @for (at, part) in text.split('`').enumerate() { @if at % 2 == 1 { code { (part) } } @else { (part) } }
+        } @else { (text) }
+    }
+}
+
+/// Who asked or decided: the label of a token, or the name of a person, before the id, which alone is certain and whole on demand.
 pub(crate) fn token(id: &str, label: Option<&str>) -> Markup {
+    // People who sign in and webhooks have ids that tell who they are.
+    let kind = if id.contains(':') { "" } else { "token " };
     html! {
         @match label {
-            Some(label) => { (short(label)) " (token " code { (short(id)) } ")" },
-            // People who sign in and webhooks have ids that tell who they are.
-            None => { @if !id.contains(':') { "token " } code { (short(id)) } },
+            Some(label) => {
+                (short(label)) " " code.quiet title={ (kind) (short(id)) } { (short(&start_of(id))) }
+            },
+            None => { (kind) code { (short(id)) } },
         }
+    }
+}
+
+/// The first characters of an id of a token, and the last ones of a person's, which tell people of one provider apart.
+fn start_of(id: &str) -> String {
+    match id.rsplit_once('#') {
+        Some((_, subject)) => subject.to_owned(),
+        None => id.chars().take(8).collect(),
     }
 }
 
@@ -153,10 +178,38 @@ pub(crate) fn table(label: &str, headings: &[&str], rows: &Markup) -> Markup {
                         }
                     }
                 }
-                tbody { (rows) }
+                tbody { (labelled(headings, rows)) }
             }
         }
     }
+}
+
+/// Rows whose cells name their headings, for narrow screens, which show each row as a card. Cells have no tables.
+pub(crate) fn labelled(headings: &[&str], rows: &Markup) -> Markup {
+    let mut text = String::with_capacity(rows.0.len() + rows.0.len() / 8);
+    for row in rows.0.split_inclusive("</tr>") {
+        let mut headings = headings.iter().map(|heading| heading.trim_start_matches('#'));
+        let mut rest = row;
+        // The markup of texts is escaped, so that a tag is a tag.
+        while let Some(at) = rest.find("<t") {
+            let (before, tag) = rest.split_at(at);
+            text.push_str(before);
+            let (name, behind) = tag.split_at(tag.len().min(3));
+            text.push_str(name);
+            rest = behind;
+            if !matches!(name, "<td" | "<th") || !behind.starts_with(['>', ' ']) {
+                continue;
+            }
+            let heading = headings.next().unwrap_or_default();
+            // The first cell heads the card.
+            if name == "<td" && !heading.is_empty() && !behind.starts_with(" data-label") {
+                let label = html! { span data-label=(heading) {} }.0;
+                text.push_str(label.trim_start_matches("<span").trim_end_matches("></span>"));
+            }
+        }
+        text.push_str(rest);
+    }
+    PreEscaped(text)
 }
 
 /// Pairs of a term and its value.
@@ -304,6 +357,21 @@ mod tests {
         let shown = table("Things", &["Thing", "#Calls"], &html! {}).into_string();
         let headings = "<th scope=\"col\">Thing</th><th class=\"number\" scope=\"col\">Calls</th>";
         assert!(shown.contains(headings), "{shown}");
+    }
+
+    #[test]
+    fn o6_cells_name_their_headings_for_narrow_screens() {
+        let rows = html! { tr { th scope="row" { "<td>" } td { time { "1" } } td.number { "2" } } };
+        let shown = labelled(&["Thing", "When", "#Calls"], &rows).into_string();
+        let expected = "<tr><th scope=\"row\">&lt;td&gt;</th><td data-label=\"When\"><time>1</time></td>\
+                        <td data-label=\"Calls\" class=\"number\">2</td></tr>";
+        assert_eq!(shown, expected);
+    }
+
+    #[test]
+    fn o6_backticks_mark_code() {
+        assert_eq!(marked("the `<a>` of `b`").into_string(), "the <code>&lt;a&gt;</code> of <code>b</code>");
+        assert_eq!(marked("a ` b").into_string(), "a ` b");
     }
 
     #[test]

@@ -19,8 +19,8 @@ use toolgate_sandbox::Component;
 
 use super::approval_aids::without_grant;
 use super::elements::{
-    Filters, LIST_BYTES, ROWS, badge, block, empty, facts, filter, next_page, parameter, percent_encode,
-    short, table, verdict, whole,
+    Filters, ROWS, badge, empty, facts, filter, marked, next_page, parameter, percent_encode, short, table,
+    verdict, whole,
 };
 use super::hints;
 use super::organizations;
@@ -38,8 +38,12 @@ pub(crate) struct Matrix {
     cursor: Option<String>,
     /// The last agent of the columns before.
     after: Option<String>,
-    channel: Option<String>,
+    pub(crate) channel: Option<String>,
     tool: Option<String>,
+    /// A part of the names of tools.
+    words: Option<String>,
+    /// A verdict of the checklist.
+    pub(crate) verdict: Option<String>,
 }
 
 /// The organizations whose agents can be explained; of an owner, the table at once.
@@ -143,22 +147,28 @@ fn filters(uri: &Uri) -> Markup {
     }
 }
 
-/// A page of the tools that match, and the cursor of the next one.
-fn tools(rules: &Rules<Component>, query: &Matrix) -> (Vec<String>, Option<String>) {
-    let words = query.tool.as_deref().unwrap_or("");
+/// The tools that match, from the cursor on.
+pub(crate) fn tools_from(rules: &Rules<Component>, query: &Matrix) -> Vec<String> {
+    let words = query.words.as_deref().or(query.tool.as_deref()).unwrap_or("");
     let ids = rules.catalogue.tools().iter().map(|tool| tool.id().to_string());
     let mut ids: Vec<String> = ids.filter(|id| id.contains(words)).collect();
     ids.sort_unstable();
     if let Some(cursor) = &query.cursor {
         ids.retain(|id| id > cursor);
     }
+    ids
+}
+
+/// A page of the tools that match, and the cursor of the next one.
+fn tools(rules: &Rules<Component>, query: &Matrix) -> (Vec<String>, Option<String>) {
+    let mut ids = tools_from(rules, query);
     let has_more = ids.len() > ROWS as usize;
     ids.truncate(ROWS as usize);
     let next = ids.last().filter(|_| has_more).cloned();
     (ids, next)
 }
 
-fn explain_one(
+pub(crate) fn explain_one(
     rules: &Rules<Component>,
     facts: &SessionFacts,
     tool: &str,
@@ -179,58 +189,19 @@ fn cell(organization: &Name, agent: &Name, query: &Matrix, tool: &Option<Explain
     }
 }
 
-/// One agent: one tool with each rule of the gate, or its tools in short.
-pub(super) async fn agent(
-    State(app): State<App>,
-    viewer: Viewer,
-    uri: Uri,
-    Path((organization, agent)): Path<(Name, Name)>,
-    Filters(query): Filters<Matrix>,
-) -> Result<Page, Problem> {
-    let title = format!("Explain {}/{}", short(organization.as_str()), short(agent.as_str()));
-    if parameter(&uri, "tool").is_none() {
-        return all_tools(&app, &viewer, (&organization, &agent), &uri, &query, &title).await;
-    }
-    let asked = ExplainQuery { tool: query.tool, channel: query.channel, session: None };
-    let path = Path(AgentPath { organization, agent });
-    let explanation = api::get(viewer.client(&app), path, Query(asked)).await?.0;
-    let tool = explanation.tools.first().ok_or_else(|| Problem::not_found("tool"))?;
-    Ok(Page::new(&title, one_tool(tool, explanation.channel.as_deref(), &uri)))
-}
-
-async fn all_tools(
+/// One tool of an agent, with each rule of the gate.
+pub(super) async fn tool(
     app: &App,
     viewer: &Viewer,
-    (organization, agent): (&Name, &Name),
+    path: AgentPath,
     uri: &Uri,
-    query: &Matrix,
-    title: &str,
+    query: Matrix,
 ) -> Result<Page, Problem> {
-    viewer.caller.may_own(organization)?;
-    app.services().registry.wait_for_all_tools().await;
-    let snapshot = app.services().registry.snapshot();
-    let rules = snapshot.rules(organization, agent).ok_or_else(|| Problem::no_agent(organization, agent))?;
-    check_channel(&rules.organization, query.channel.as_deref())?;
-    let facts = SessionFacts { channel: query.channel.clone(), ..SessionFacts::default() };
-    let (tools, next) = tools(&rules, query);
-    let sees_platform = viewer.caller.organization.is_none();
-    let explained = tools.iter().filter_map(|tool| explain_one(&rules, &facts, tool, sees_platform));
-    let rows = html! {
-        @for tool in explained {
-            tr {
-                th scope="row" { code { (short(&tool.tool)) } }
-                td { (verdict(tool.verdict)) }
-                td { a href=(format!("{}?tool={}", uri.path(), percent_encode(&tool.tool))) { (tool.layer) } }
-                td { @if let Some(why) = &tool.why { (short(why)) } }
-            }
-        }
-    };
-    let body = html! {
-        @if tools.is_empty() { (empty("No tool is loaded.", "Load a plugin:", Some("toolgate plugin load FILE.wasm"))) }
-        @else { (table("Tools", &["Tool", "Verdict", "Layer", "Why"], &rows)) }
-        (next_page(uri, next.as_deref()))
-    };
-    Ok(Page::new(title, body))
+    let title = format!("Explain {}/{}", short(path.organization.as_str()), short(path.agent.as_str()));
+    let asked = ExplainQuery { tool: query.tool, channel: query.channel, session: None };
+    let explanation = api::get(viewer.client(app), Path(path), Query(asked)).await?.0;
+    let tool = explanation.tools.first().ok_or_else(|| Problem::not_found("tool"))?;
+    Ok(Page::new(&title, one_tool(tool, explanation.channel.as_deref(), uri)))
 }
 
 fn one_tool(tool: &ExplainedTool, channel: Option<&str>, uri: &Uri) -> Markup {
@@ -254,7 +225,7 @@ fn one_tool(tool: &ExplainedTool, channel: Option<&str>, uri: &Uri) -> Markup {
     html! {
         @if let Some(missing) = &tool.not_granted { (without_grant(missing)) }
         (facts(&pairs))
-        @if let Some(why) = &tool.why { (block(why, LIST_BYTES)) }
+        @if let Some(why) = &tool.why { p { (marked(why)) } }
         h2 { "Each rule of the gate, in its order" }
         (table("Rules", &["Layer", "Rule", "Verdict", "Why"], &html! { @for step in steps { (step_row(step)) } }))
         p { a href=(uri.path()) { "All tools of the agent" } }
@@ -291,7 +262,7 @@ fn step_row(step: &ExplainedStep) -> Markup {
             th scope="row" { (step.layer) }
             td { @match &step.rule { Some(rule) => (rule), None => "hidden" } }
             td { (answer) }
-            td { @if let Some(why) = &step.why { (short(why)) } }
+            td { @if let Some(why) = &step.why { (marked(why)) } }
         }
     }
 }

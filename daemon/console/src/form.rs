@@ -63,6 +63,11 @@ impl FormFields {
         self.fields.0.iter().find(|(key, _)| key == name).map_or("", |(_, value)| value)
     }
 
+    /// The values of a field that can be sent several times.
+    pub(super) fn all<'a>(&'a self, name: &str) -> impl Iterator<Item = &'a str> {
+        self.fields.0.iter().filter(move |(key, _)| key == name).map(|(_, value)| value.as_str())
+    }
+
     /// A field that was filled in, without the spaces around it.
     pub(super) fn filled_field(&self, name: &str) -> Option<&str> {
         Some(self.text(name).trim()).filter(|text| !text.is_empty())

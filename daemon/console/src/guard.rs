@@ -95,7 +95,11 @@ fn find_viewer(console: &Console, request: &Request) -> Option<Viewer> {
     if let Some(peer) = peer {
         peer.mark_authenticated();
     }
-    Some(Viewer { caller, session: Arc::new(live), path: path.into() })
+    let name = match &live.who {
+        SignedIn::Token(id) => console.app.services().identity.label_of(id),
+        SignedIn::Person(person) => person.name.clone(),
+    };
+    Some(Viewer { caller, session: Arc::new(live), name, path: path.into() })
 }
 
 /// The caller as it is now: none for a token that is revoked, and for a person of an organization that was deleted.

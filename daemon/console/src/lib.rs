@@ -16,6 +16,8 @@ mod guard;
 mod once;
 
 // Pages of operators and organizations.
+mod search;
+mod usage;
 mod audit;
 mod open_sessions;
 mod session_files;
@@ -25,6 +27,7 @@ mod catalogue;
 mod try_definition;
 mod try_out;
 mod schema_form;
+mod agent_tools;
 mod explain;
 mod organizations;
 mod organization_forms;
@@ -34,6 +37,7 @@ mod plugin_uploads;
 mod credentials;
 mod credential_form;
 mod assertions;
+mod history;
 mod policies;
 
 // Pages of calls and numbers.
@@ -49,6 +53,8 @@ mod approvals;
 mod decisions;
 mod approval_aids;
 mod changes;
+mod wishes;
+mod watchers;
 
 // What pages share.
 mod upload;
@@ -80,6 +86,7 @@ use toolgate_http::Pages;
 use toolgate_http::problem::Problem;
 use toolgate_http::state::App;
 use verification::Verifier;
+use watchers::Watchers;
 
 /// Source of the console's actions in the audit log.
 const AUDIT_SOURCE: &str = "console";
@@ -98,6 +105,7 @@ struct Console {
     phases: Arc<PhaseHistory>,
     verifier: Arc<Verifier>,
     changes: Arc<ChangePermits>,
+    watchers: Arc<Watchers>,
 }
 
 /// Returns the routes under `/console`; none if the console is off.
@@ -115,6 +123,7 @@ fn routes(app: &App) -> Router<App> {
         phases: Arc::new(PhaseHistory::follow(app)),
         verifier: Arc::default(),
         changes: Arc::new(ChangePermits::new()),
+        watchers: Arc::default(),
     };
     let pages = add_plugin_pages(add_reports(add_core_pages(Router::new())));
     let guarded = add_session_pages(add_organization_pages(pages))
@@ -145,6 +154,7 @@ fn add_core_pages(router: Router<App>) -> Router<App> {
         .route("/console/live/fragment", get(stream::badge))
         .route("/console/calls/live/fragment", get(stream::of_calls))
         .route("/console/approvals/live/fragment", get(stream::of_inbox))
+        .route("/console/approvals/{id}/others/fragment", get(approvals::others))
         .route("/console/approvals/{id}", get(approvals::page).post(approvals::decide))
 }
 
@@ -152,12 +162,16 @@ fn add_core_pages(router: Router<App>) -> Router<App> {
 fn add_reports(router: Router<App>) -> Router<App> {
     router
         .route("/console", get(overview::page))
+        .route("/console/search", get(search::page))
+        .route("/console/usage", get(usage::page))
+        .route("/console/usage/export", get(usage::export))
         .route("/console/calls", get(calls::list))
         .route("/console/calls/fragment", get(calls::fragment))
         .route("/console/calls/{session}/{call}", get(calls::page))
         .route("/console/explain", get(explain::index))
         .route("/console/explain/{org}", get(explain::organization))
-        .route("/console/explain/{org}/{agent}", get(explain::agent))
+        .route("/console/explain/{org}/{agent}", get(agent_tools::page))
+        .route("/console/explain/{org}/{agent}/tools", post(agent_tools::change))
         .route("/console/audit", get(audit::list))
         .route("/console/audit/verification", get(verification::page).post(verification::verify))
         .route("/console/audit/export", get(audit::export))
@@ -206,6 +220,9 @@ fn add_organization_pages(router: Router<App>) -> Router<App> {
         .route("/console/policies/platform", get(policies::edit).post(policies::act))
         .route("/console/policies/organizations/{org}", get(policies::edit).post(policies::act))
         .route("/console/policies/agents/{org}/{agent}", get(policies::edit).post(policies::act))
+        .route("/console/policies/platform/history", get(history::page))
+        .route("/console/policies/organizations/{org}/history", get(history::page))
+        .route("/console/policies/agents/{org}/{agent}/history", get(history::page))
         .route("/console/policies/platform/assertions", get(assertions::page).post(assertions::change))
         .route(
             "/console/policies/organizations/{org}/assertions",

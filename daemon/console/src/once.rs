@@ -18,7 +18,7 @@ use toolgate_state::store::ApprovalRow;
 use url::form_urlencoded;
 
 use super::AUDIT_SOURCE;
-use super::approvals::{decision_fields, details};
+use super::approvals::{bound_to, decision_fields, head, shown_arguments};
 use super::decisions::plain_decision;
 use super::form::{self, FormFields, SeeOther};
 use super::origin::expect_same_origin;
@@ -61,12 +61,16 @@ pub(super) async fn show(
     let row = find(&app, &approver, &id).await?;
     let view = view(&app.services().store, row, now_ms()).await?;
     let content = html! {
-        (details(&view))
-        h2 { "Decision" }
-        form method="post" action={ "/console/once/" (id) "/decision" } {
-            (token_field(token))
-            (decision_fields(&fields, view.arguments.get()))
+        (head(&view))
+        (shown_arguments(&view))
+        div .decide {
+            h2 .unseen { "Decision" }
+            form method="post" action={ "/console/once/" (id) "/decision" } {
+                (token_field(token))
+                (decision_fields(&fields, view.arguments.get()))
+            }
         }
+        (bound_to(&view))
     };
     Ok(private(Page::new(format!("Approval of {}", view.tool), content)))
 }

@@ -261,7 +261,7 @@ pub(super) async fn agent(
     let query = format!("organization={organization}&agent={agent}");
     let main = html! {
         ul.links {
-            li { a href=(format!("/console/explain/{organization}/{agent}")) { "Explain its tools" } }
+            li { a href=(format!("/console/explain/{organization}/{agent}")) { "Its tools, to be switched" } }
             li { a href=(format!("/console/calls?{query}")) { "Its calls" } }
             li { a href=(format!("/console/sessions?{query}")) { "Its sessions" } }
             li { a href=(format!("/console/audit?organization={organization}&kind=admin&action=agent.put")) { "Changes of agents" } }

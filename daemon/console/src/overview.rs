@@ -2,6 +2,7 @@
 
 mod rates;
 mod quotas;
+mod upkeep;
 
 use axum::extract::State;
 use axum::http::Uri;
@@ -24,6 +25,7 @@ use super::text::time;
 use super::verification::LastVerification;
 use super::viewer::Viewer;
 use rates::{Range, Report};
+use upkeep::Upkeep;
 
 /// Query parameters of the page.
 #[derive(Default, Deserialize)]
@@ -40,6 +42,7 @@ struct Overview {
     health: Health,
     report: Report,
     quotas: Vec<quotas::QuotaUse>,
+    upkeep: Upkeep,
     platform: Option<Platform>,
     /// The first steps in an installation without calls.
     first: Option<String>,
@@ -60,7 +63,6 @@ struct Platform {
     running: usize,
     waiting: usize,
     store_bytes: u64,
-    free_bytes: Option<u64>,
     audit_records: u64,
     audit_lag: u64,
     verified: Option<LastVerification>,
@@ -82,7 +84,10 @@ pub(super) async fn page(
             let is_of_platform = viewer.caller.organization.is_none();
             render(&load(&app, &viewer, &console, query).await?, &uri, is_of_platform)
         }
-        false => facts(&state(&health(&app).await)),
+        false => {
+            let upkeep = Upkeep::load(&app, &viewer, viewer.caller.organization.as_ref()).await?;
+            html! { (upkeep.needs()) (facts(&state(&health(&app).await))) }
+        }
     };
     Ok(Page::new("Overview", main))
 }
@@ -106,6 +111,7 @@ async fn load(
         health: health(app).await,
         report,
         quotas: quotas::load(app, organization.as_ref()).await?,
+        upkeep: Upkeep::load(app, viewer, organization.as_ref()).await?,
         platform: if is_operator { Some(platform(app, console, range, now).await?) } else { None },
         first: is_new.then(|| first_step(app, viewer.caller.organization.as_ref())),
     })
@@ -135,7 +141,6 @@ async fn platform(app: &App, console: &Console, range: Range, now_ms: u64) -> Re
         running,
         waiting,
         store_bytes: services.store.bytes().await?,
-        free_bytes: services.store.free_bytes(),
         audit_records: services.audit.anchor().sequence,
         audit_lag: services.audit.lag(),
         verified: console.verifier.last(),
@@ -162,12 +167,20 @@ fn first_step(app: &App, own: Option<&Name>) -> String {
 fn render(overview: &Overview, uri: &Uri, is_of_platform: bool) -> Markup {
     let mut known = state(&overview.health);
     known.extend(overview.platform.iter().flat_map(platform_facts));
+    let mut tiles = overview.report.tiles();
+    tiles.extend(overview.upkeep.tiles());
     html! {
-        (facts(&known))
+        (overview.upkeep.needs())
+        (upkeep::render(&tiles))
+        (overview.upkeep.ending())
         @if let Some(command) = &overview.first {
             (empty("There were no calls in the last 30 days.", "Begin with:", Some(command)))
         }
         (overview.report.render(uri, is_of_platform))
+        section aria-labelledby="daemon" {
+            h2 id="daemon" { "Daemon" }
+            (facts(&known))
+        }
         @if let Some(platform) = &overview.platform {
             section aria-labelledby="phases" {
                 h2 id="phases" { "Phases of calls" }
@@ -210,9 +223,6 @@ fn platform_facts(platform: &Platform) -> Vec<(&'static str, Markup)> {
         ("Calls now", html! { (platform.running) " run, " (platform.waiting) " wait in the queue" }),
         ("Store", html! { (bytes(platform.store_bytes)) }),
     ];
-    if let Some(free) = platform.free_bytes {
-        pairs.push(("Free disk space", html! { (bytes(free)) }));
-    }
     let lag = platform.audit_lag;
     pairs.push((
         "Audit records",

@@ -16,7 +16,7 @@ use toolgate_core::identity::Access;
 
 use super::Console;
 use super::assets;
-use super::text::{sentence, visible_text};
+use super::text::{cut, sentence, visible_text};
 use super::viewer::Viewer;
 
 const POLICY: HeaderValue = HeaderValue::from_static(
@@ -32,7 +32,7 @@ const PROBLEM_BYTES: usize = 64 * 1024;
 const APPROVALS: &str = "/console/approvals";
 
 /// The pages of the navigation, each with the access that it needs; none for every role.
-const NAVIGATION: [(&str, &str, Option<Access>); 10] = [
+const NAVIGATION: [(&str, &str, Option<Access>); 11] = [
     ("/console", "Overview", None),
     (APPROVALS, "Approvals", Some(Access::Decide)),
     ("/console/calls", "Calls", Some(Access::Audit)),
@@ -42,6 +42,7 @@ const NAVIGATION: [(&str, &str, Option<Access>); 10] = [
     ("/console/organizations", "Organizations", Some(Access::Own)),
     ("/console/sessions", "Sessions", Some(Access::Orchestrate)),
     ("/console/tokens", "Tokens", Some(Access::Own)),
+    ("/console/usage", "Use", Some(Access::Audit)),
     ("/console/audit", "Audit", Some(Access::Audit)),
 ];
 
@@ -179,7 +180,13 @@ fn layout(page: &Page, viewer: Option<&Viewer>) -> Markup {
                 a .skip href="#main" { "Skip to content" }
                 header .top {
                     a .brand href="/console" { "Toolgate" }
-                    @if let Some(viewer) = viewer { (account(viewer)) }
+                    @if let Some(viewer) = viewer {
+                        form .search method="get" action="/console/search" role="search" aria-label="Search everything" {
+                            label .unseen for="search" { "Search" }
+                            input #search type="search" name="q" placeholder="Search" aria-keyshortcuts="/" autocomplete="off" spellcheck="false";
+                        }
+                        (account(viewer))
+                    }
                 }
                 @if let Some(viewer) = viewer { (navigation(viewer)) }
                 main #main tabindex="-1" {
@@ -197,6 +204,7 @@ fn account(viewer: &Viewer) -> Markup {
     html! {
         div .account {
             span {
+                @if let Some(name) = &viewer.name { strong { (cut(name, 80)) } " · " }
                 (caller.role.as_str())
                 @if let Some(organization) = &caller.organization { " of " (organization.as_str()) }
             }

@@ -8,7 +8,7 @@ use toolgate_api::document::DocumentWarning;
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::explain::ToolVerdict;
 use toolgate_api::name::Name;
-use toolgate_api::policy_diff::{AgentChange, Preview, ToolChange};
+use toolgate_api::policy_diff::{Preview, ToolChange};
 use toolgate_core::admin::DocumentWrite;
 use toolgate_core::identity::Access;
 use toolgate_core::registry::RuleKey;
@@ -21,6 +21,7 @@ use super::elements::warnings_list;
 use super::elements::{ROWS, editable, notice, number, short, table, verdict};
 use super::form::{FormFields, SeeOther};
 use super::page::Page;
+use super::text::indented;
 use super::viewer::Viewer;
 
 /// A document as the form has it.
@@ -40,7 +41,7 @@ impl Draft {
     pub(super) async fn load(app: &App, key: &DocumentKey, start: &str) -> Result<Self, Problem> {
         let stored = app.services().store.find_document(key).await?;
         Ok(match stored {
-            Some(stored) => Self { text: stored.body, revision: stored.revision.etag() },
+            Some(stored) => Self { text: indented(&stored.body), revision: stored.revision.etag() },
             None => Self { text: start.to_owned(), revision: String::new() },
         })
     }
@@ -61,7 +62,7 @@ pub(super) struct PolicyPath {
 }
 
 impl PolicyPath {
-    fn key(self) -> RuleKey {
+    pub(super) fn key(self) -> RuleKey {
         match (self.org, self.agent) {
             (Some(organization), Some(agent)) => RuleKey::Agent(organization, agent),
             (Some(organization), None) => RuleKey::Policy(organization),
@@ -78,12 +79,17 @@ pub(super) async fn edit(
 ) -> Result<Page, Problem> {
     let key = path.key();
     let document = DocumentKey::from(key.clone());
-    match document.organization() {
-        Some(organization) => app.admin().expect_own(&viewer.caller, organization)?,
-        None => viewer.caller.may(Access::Operate)?,
-    }
+    expect_seen(&app, &viewer, &document)?;
     let draft = Draft::load(&app, &document, "{}").await?;
     Ok(page(&viewer, &key, &draft, &Answer::None))
+}
+
+/// Checks that the viewer may see the document.
+pub(super) fn expect_seen(app: &App, viewer: &Viewer, document: &DocumentKey) -> Result<(), Problem> {
+    match document.organization() {
+        Some(organization) => Ok(app.admin().expect_own(&viewer.caller, organization)?),
+        None => Ok(viewer.caller.may(Access::Operate)?),
+    }
 }
 
 /// Whether a form only asks what a text would change.
@@ -99,21 +105,33 @@ pub(super) async fn act(
     form: FormFields,
 ) -> Result<Response, Problem> {
     let (key, draft) = (path.key(), Draft::of(&form));
-    let answer = if is_preview(&form) {
-        let preview = app.admin().preview(&viewer.caller, key.clone(), &draft.text).await;
-        preview.map_or_else(Answer::Refused, Answer::Preview)
-    } else {
-        match put(&app, &viewer, key.clone().into(), &draft).await {
-            Ok(()) => return Ok(SeeOther::to(&shown_at(&key)).into_response()),
-            Err(error) => Answer::Refused(error),
-        }
-    };
+    if is_preview(&form) {
+        return show_changes(&app, &viewer, &key, draft).await;
+    }
+    match put(&app, &viewer, key.clone().into(), &draft).await {
+        Ok(()) => Ok(SeeOther::to(&shown_at(&key)).into_response()),
+        Err(error) => answer(&viewer, &key, &draft, Answer::Refused(error)),
+    }
+}
+
+/// Shows what a draft would change, with the form that puts it in force.
+pub(super) async fn show_changes(
+    app: &App,
+    viewer: &Viewer,
+    key: &RuleKey,
+    draft: Draft,
+) -> Result<Response, Problem> {
+    let preview = app.admin().preview(&viewer.caller, key.clone(), &draft.text).await;
+    answer(viewer, key, &draft, preview.map_or_else(Answer::Refused, Answer::Preview))
+}
+
+fn answer(viewer: &Viewer, key: &RuleKey, draft: &Draft, answer: Answer) -> Result<Response, Problem> {
     match answer {
         Answer::Refused(error) if !can_be_corrected(error.error_type) => Err(error.into()),
         Answer::Refused(ref error) => {
-            Ok(page(&viewer, &key, &draft, &answer).with_status_of(error).into_response())
+            Ok(page(viewer, key, draft, &answer).with_status_of(error).into_response())
         }
-        answer => Ok(page(&viewer, &key, &draft, &answer).into_response()),
+        answer => Ok(page(viewer, key, draft, &answer).into_response()),
     }
 }
 
@@ -140,7 +158,7 @@ pub(super) async fn put(
 }
 
 /// The address of the form.
-fn address(key: &RuleKey) -> String {
+pub(super) fn address(key: &RuleKey) -> String {
     match key {
         RuleKey::Platform => "/console/policies/platform".to_owned(),
         RuleKey::Policy(organization) => format!("/console/policies/organizations/{organization}"),
@@ -159,12 +177,16 @@ fn shown_at(key: &RuleKey) -> String {
     }
 }
 
-fn page(viewer: &Viewer, key: &RuleKey, draft: &Draft, answer: &Answer) -> Page {
-    let title = match key {
+/// The title of a document's pages.
+pub(super) fn title(key: &RuleKey) -> String {
+    match key {
         RuleKey::Platform => "Policy of the platform".to_owned(),
         RuleKey::Policy(organization) => format!("Policy of {organization}"),
         RuleKey::Agent(organization, agent) => format!("Document of {organization}/{agent}"),
-    };
+    }
+}
+
+fn page(viewer: &Viewer, key: &RuleKey, draft: &Draft, answer: &Answer) -> Page {
     let main = html! {
         @match answer {
             Answer::None => p { "Change the text, and look at what it would change before you put it in force." },
@@ -180,6 +202,7 @@ fn page(viewer: &Viewer, key: &RuleKey, draft: &Draft, answer: &Answer) -> Page 
             textarea.tall id="text" name="text" spellcheck="false" rows="20" { "\n" (editable(&draft.text)) }
             button { "Show what would change" }
         }))
+        p { a href={ (address(key)) "/history" } { "History, comparison and rollback" } }
         @match key {
             RuleKey::Platform => p { a href=(assertions_address(None)) { "Assertions of the platform" } },
             RuleKey::Policy(organization) | RuleKey::Agent(organization, _) => {
@@ -187,7 +210,7 @@ fn page(viewer: &Viewer, key: &RuleKey, draft: &Draft, answer: &Answer) -> Page 
             },
         }
     };
-    Page::new(title, main)
+    Page::new(title(key), main)
 }
 
 /// Whether the daemon would refuse the draft for an assertion that it breaks. A change of the platform may break those of
@@ -224,9 +247,9 @@ fn confirmation(viewer: &Viewer, key: &RuleKey, draft: &Draft) -> Markup {
 }
 
 fn changes(preview: &Preview) -> Markup {
-    let tools = preview.agents.iter().flat_map(|agent| agent.tools.iter().map(move |tool| (agent, tool)));
-    let rows = html! { @for (agent, tool) in tools.clone().take(ROWS as usize) { (change(agent, tool)) } };
-    let count = tools.count();
+    let groups = groups_of(preview);
+    let count: usize = groups.iter().map(|group| group.tools.len()).sum();
+    let rows = html! { @for group in groups.iter().take(ROWS as usize) { (group.row()) } };
     let (failing, others): (Vec<_>, Vec<_>) = preview.warnings.iter().cloned().partition(is_of_assertion);
     html! {
         h2 { "Changes of this draft" }
@@ -235,30 +258,67 @@ fn changes(preview: &Preview) -> Markup {
         @if preview.members.is_empty() { p { "The text says what the document in force says." } }
         @else { p { "Changed members: " (toolgate_api::text::list(preview.members.iter().map(String::as_str), 50)) "." } }
         @if count == 0 { p { "No agent gains or loses a tool." } }
-        @else { (table("Changes", &["Agent", "Tool", "Now", "Then", "Decided by", "Channels"], &rows)) }
-        @if count > ROWS as usize { p.quiet { (number(count as u64)) " changes in all." } }
+        @else {
+            p { (number(count as u64)) (if count == 1 { " tool of an agent changes:" } else { " tools of agents change:" }) }
+            (table("Changes", &["Agent", "Plugin", "Tools", "Now", "Then", "Decided by", "Channels"], &rows))
+        }
+        @if groups.len() > ROWS as usize { p.quiet { (number(groups.len() as u64)) " groups in all." } }
         @if !preview.complete { p.quiet { "There are too many agents and tools to compare them all." } }
         p.quiet { (number(preview.unchanged as u64)) " agents keep what they have." }
     }
 }
 
-fn change(agent: &AgentChange, tool: &ToolChange) -> Markup {
-    let class = match tool.after {
-        ToolVerdict::Allowed => "added",
-        ToolVerdict::NeedsApproval if tool.before == ToolVerdict::Refused => "added",
-        _ => "removed",
-    };
-    html! {
-        tr class=(class) {
-            th scope="row" { (short(&agent.agent)) }
-            td { code { (short(&tool.tool)) } }
-            td { (verdict(tool.before)) }
-            td { (verdict(tool.after)) }
-            td { (tool.layer) @if let Some(rule) = &tool.rule { " · " (rule) } }
-            td {
-                @match &tool.channels {
-                    Some(channels) => (toolgate_api::text::list(channels.iter().map(String::as_str), 10)),
-                    None => "all",
+/// The changed tools of one agent and plugin that have the same verdicts for the same reason.
+struct ChangeGroup<'a> {
+    agent: &'a str,
+    namespace: &'a str,
+    tools: Vec<&'a ToolChange>,
+}
+
+fn groups_of(preview: &Preview) -> Vec<ChangeGroup<'_>> {
+    let mut groups: Vec<ChangeGroup<'_>> = Vec::new();
+    for agent in &preview.agents {
+        for tool in &agent.tools {
+            let namespace = tool.tool.split('/').next().unwrap_or_default();
+            let is_same = |group: &&mut ChangeGroup<'_>| {
+                let Some(first) = group.tools.first() else { return false };
+                group.agent == agent.agent
+                    && group.namespace == namespace
+                    && (first.before, first.after, &first.layer, &first.rule, &first.channels)
+                        == (tool.before, tool.after, &tool.layer, &tool.rule, &tool.channels)
+            };
+            match groups.iter_mut().find(is_same) {
+                Some(group) => group.tools.push(tool),
+                None => groups.push(ChangeGroup { agent: &agent.agent, namespace, tools: vec![tool] }),
+            }
+        }
+    }
+    groups
+}
+
+impl ChangeGroup<'_> {
+    fn row(&self) -> Markup {
+        let Some(first) = self.tools.first() else { return html! {} };
+        let class = match first.after {
+            ToolVerdict::Allowed => "added",
+            ToolVerdict::NeedsApproval if first.before == ToolVerdict::Refused => "added",
+            _ => "removed",
+        };
+        let names =
+            self.tools.iter().map(|tool| tool.tool.split_once('/').map_or(&*tool.tool, |(_, name)| name));
+        html! {
+            tr class=(class) {
+                th scope="row" { (short(self.agent)) }
+                td { (short(self.namespace)) }
+                td { code { (toolgate_api::text::list(names, ROWS as usize)) } }
+                td { (verdict(first.before)) }
+                td { (verdict(first.after)) }
+                td { (first.layer) @if let Some(rule) = &first.rule { " · " (rule) } }
+                td {
+                    @match &first.channels {
+                        Some(channels) => (toolgate_api::text::list(channels.iter().map(String::as_str), 10)),
+                        None => "all",
+                    }
                 }
             }
         }

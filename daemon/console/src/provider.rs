@@ -109,10 +109,12 @@ async fn begin_session(
 ) -> Result<String, CallError> {
     let now_ms = now_ms();
     let end_ms = console.sessions.end_of_person_ms(now_ms);
-    let caller = std::sync::Arc::new(sign_in.finish(permit, waiting, response, end_ms, now_ms).await?);
+    let person = sign_in.finish(permit, waiting, response, end_ms, now_ms).await?;
+    app.admin().name_person(&person).await?;
+    let (caller, name) = (std::sync::Arc::new(person.caller), person.name);
     let actor = Actor { caller: &caller, source: AUDIT_SOURCE };
     let begin = || {
-        let person = Person::new(caller.clone(), &app.services().registry);
+        let person = Person::new(caller.clone(), name, &app.services().registry);
         console.sessions.begin(SignedIn::Person(person), now_ms)
     };
     app.admin().sign_in(actor, begin).await

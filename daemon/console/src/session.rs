@@ -62,17 +62,19 @@ pub(super) enum SignedIn {
 #[derive(Clone)]
 pub(super) struct Person {
     pub caller: Arc<Caller>,
+    /// What the provider calls the person.
+    pub name: Option<Arc<str>>,
     _end: Option<Arc<AbortOnDropHandle<()>>>,
 }
 
 impl Person {
     /// A person whose organization is known to the registry. Another one that gets its name later is none of this person's.
-    pub(super) fn new(caller: Arc<Caller>, registry: &Registry) -> Self {
+    pub(super) fn new(caller: Arc<Caller>, name: Option<String>, registry: &Registry) -> Self {
         let end = caller.organization.clone().map(|organization| {
             let ending = revoke_with(registry.clone(), organization, caller.revoked.clone());
             Arc::new(AbortOnDropHandle::new(tokio::spawn(ending)))
         });
-        Self { caller, _end: end }
+        Self { caller, name: name.map(Into::into), _end: end }
     }
 }
 
@@ -129,13 +131,11 @@ impl LiveSession {
 impl ConsoleSessions {
     pub(super) fn new(config: &Config) -> Self {
         let console = &config.console;
-        let longest_ms = console.longest_seconds.saturating_mul(1_000);
-        let of_person = console.oidc.as_ref().map(|oidc| oidc.session_seconds.saturating_mul(1_000));
         Self {
             sessions: Mutex::default(),
             idle_ms: console.idle_seconds.saturating_mul(1_000),
-            longest_ms,
-            longest_of_person_ms: of_person.map_or(longest_ms, |ms| ms.min(longest_ms)),
+            longest_ms: console.longest_seconds.saturating_mul(1_000),
+            longest_of_person_ms: console.person_seconds().saturating_mul(1_000),
             is_secure: is_secure(config),
         }
     }
@@ -352,7 +352,7 @@ mod tests {
         registry.put_organization(acme.clone(), Default::default());
         let person = |organization: Option<Name>| {
             let caller = Caller { organization, ..Caller::daemon() };
-            Person::new(Arc::new(caller), &registry)
+            Person::new(Arc::new(caller), None, &registry)
         };
         let (bob, ann) = (person(Some(acme.clone())), person(None));
         registry.put_organization(acme.clone(), Default::default());

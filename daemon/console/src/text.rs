@@ -28,6 +28,50 @@ pub(super) fn cut(text: &str, chars: usize) -> String {
     escape_for_display(text, chars)
 }
 
+/// JSON text with indented lines. Members keep their order and each value its text.
+pub(super) fn indented(json: &str) -> String {
+    let mut text = String::with_capacity(json.len() * 2);
+    let (mut depth, mut in_string, mut is_escaped) = (0_usize, false, false);
+    let line = |text: &mut String, depth: usize| {
+        text.push('\n');
+        text.extend(std::iter::repeat_n("  ", depth));
+    };
+    for letter in json.chars() {
+        if in_string {
+            in_string = letter != '"' || is_escaped;
+            is_escaped = letter == '\\' && !is_escaped;
+            text.push(letter);
+            continue;
+        }
+        match letter {
+            ' ' | '\t' | '\r' | '\n' => continue,
+            '{' | '[' => depth += 1,
+            '}' | ']' => {
+                depth = depth.saturating_sub(1);
+                // An empty one stays on its line.
+                if text.ends_with(['{', '[']) {
+                    text.push(letter);
+                    continue;
+                }
+                line(&mut text, depth);
+            }
+            _ if text.ends_with(['{', '[']) => line(&mut text, depth),
+            _ => in_string = letter == '"',
+        }
+        in_string |= letter == '"';
+        if matches!(letter, '{' | '[') && text.ends_with(['{', '[']) {
+            line(&mut text, depth - 1);
+        }
+        text.push(letter);
+        match letter {
+            ',' => line(&mut text, depth),
+            ':' => text.push(' '),
+            _ => {}
+        }
+    }
+    text
+}
+
 /// A text as a block that keeps its lines.
 pub(super) fn block(text: &str) -> Markup {
     html! { pre tabindex="0" { code { (visible_text(text)) } } }
@@ -90,6 +134,15 @@ pub(super) fn sentence(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn o6_json_is_indented_and_keeps_order_and_texts() {
+        let text = r#"{"b": [ {"x":1.50} ,[]],"a":"{\"q\": [1, 2]}\\", "c": {}, "d": [[1], "s"]}"#;
+        let expected = "{\n  \"b\": [\n    {\n      \"x\": 1.50\n    },\n    []\n  ],\n  \"a\": \"{\\\"q\\\": [1, 2]}\\\\\",\n  \
+                        \"c\": {},\n  \"d\": [\n    [\n      1\n    ],\n    \"s\"\n  ]\n}";
+        assert_eq!(indented(text), expected);
+        assert_eq!(indented(expected), expected);
+    }
 
     #[test]
     fn times_are_shown_in_utc() {

@@ -26,6 +26,8 @@ pub(super) const CSRF_FIELD: &str = "csrf";
 pub(super) struct Viewer {
     pub caller: Arc<Caller>,
     pub session: Arc<LiveSession>,
+    /// What the person or the token is called.
+    pub name: Option<Arc<str>>,
     pub path: Arc<str>,
 }
 

@@ -4,49 +4,51 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use toolgate_api::error::ErrorType;
-use toolgate_api::usage::{USAGE_ROWS, UsageBy, UsageReport, csv, json_lines};
+use toolgate_api::usage::{USAGE_ROWS, UsageBy, UsageReport, UsageRow, csv, json_lines};
 use toolgate_audit::UsageQuery;
+use toolgate_core::identity::Caller;
 use utoipa::{IntoParams, ToSchema};
 
 use super::audit::readable_organization;
 use super::error_responses::{NoOrganization, StoreUnreadable};
 use super::extract::{Client, Query};
 use super::problem::Problem;
+use super::state::App;
 
 /// Filters and form of a report.
-#[derive(Deserialize, IntoParams)]
+#[derive(Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(crate) struct UsageParameters {
+pub struct UsageParameters {
     /// Use of this organization. For owners, the filter is always their own organization.
-    organization: Option<String>,
+    pub organization: Option<String>,
     /// Use of this agent.
-    agent: Option<String>,
+    pub agent: Option<String>,
     /// Use of sessions that act for this user.
-    user: Option<String>,
+    pub user: Option<String>,
     /// Use of this tool, as `namespace/tool`.
-    tool: Option<String>,
+    pub tool: Option<String>,
     /// From the day of this time on (UTC), in milliseconds since 1970.
     #[serde(default, deserialize_with = "super::extract::time_ms")]
     #[param(minimum = 0, maximum = 9_007_199_254_740_991_u64)]
-    since_ms: Option<u64>,
+    pub since_ms: Option<u64>,
     /// Up to the day of this time (UTC), this day included, in milliseconds since 1970.
     #[serde(default, deserialize_with = "super::extract::time_ms")]
     #[param(minimum = 0, maximum = 9_007_199_254_740_991_u64)]
-    until_ms: Option<u64>,
+    pub until_ms: Option<u64>,
     /// The properties of a row, separated by commas: `organization`, `agent`, `user`, `tool`, `day`. Default: `organization`.
     #[param(pattern = "^(organization|agent|user|tool|day)(,(organization|agent|user|tool|day))*$")]
-    by: Option<String>,
+    pub by: Option<String>,
     /// The form of the answer. Default: `json`.
     #[serde(default)]
     #[param(inline, required = false)]
-    format: UsageFormat,
+    pub format: UsageFormat,
 }
 
 /// The form of a report.
 #[derive(Clone, Copy, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
-enum UsageFormat {
+pub enum UsageFormat {
     /// One object with `items`.
     #[default]
     Json,
@@ -68,7 +70,22 @@ pub(crate) async fn report(
     Client { app, caller }: Client,
     Query(parameters): Query<UsageParameters>,
 ) -> Result<Response, Problem> {
-    let organization = readable_organization(&caller, parameters.organization.as_deref())?;
+    let format = parameters.format;
+    let (items, by) = rows(&app, &caller, parameters).await?;
+    Ok(match format {
+        UsageFormat::Json => axum::Json(UsageReport { items }).into_response(),
+        UsageFormat::JsonLines => ([(CONTENT_TYPE, "application/jsonl")], json_lines(&items)).into_response(),
+        UsageFormat::Csv => ([(CONTENT_TYPE, "text/csv; charset=utf-8")], csv(&items, &by)).into_response(),
+    })
+}
+
+/// The rows of a report that the caller may read, and the properties by which they are told apart.
+pub async fn rows(
+    app: &App,
+    caller: &Caller,
+    parameters: UsageParameters,
+) -> Result<(Vec<UsageRow>, Vec<UsageBy>), Problem> {
+    let organization = readable_organization(caller, parameters.organization.as_deref())?;
     let query = UsageQuery {
         organization: organization.map(|name| name.to_string()),
         agent: parameters.agent,
@@ -87,13 +104,7 @@ pub(crate) async fn report(
             "ask for fewer days or properties, or for one organization",
         )
     })?;
-    Ok(match parameters.format {
-        UsageFormat::Json => axum::Json(UsageReport { items }).into_response(),
-        UsageFormat::JsonLines => ([(CONTENT_TYPE, "application/jsonl")], json_lines(&items)).into_response(),
-        UsageFormat::Csv => {
-            ([(CONTENT_TYPE, "text/csv; charset=utf-8")], csv(&items, &query.by)).into_response()
-        }
-    })
+    Ok((items, query.by))
 }
 
 fn properties(text: &str) -> Result<Vec<UsageBy>, Problem> {

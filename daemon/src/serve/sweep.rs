@@ -93,7 +93,7 @@ impl Sweeper {
         if *logged_day == Some(day) {
             return;
         }
-        match self.admin.services().store.ending(now_ms).await {
+        match self.admin.services().store.ending(now_ms, ENDING_MS).await {
             Ok(rows) => rows.iter().for_each(log_end),
             Err(error) => {
                 tracing::warn!(%error, "the credentials and tokens that end soon cannot be listed");

@@ -193,3 +193,37 @@ fn g11_the_inbox_has_pages_and_filters() {
         assert!(!fragment.contains("<html") && rows(&fragment) == 100, "{fragment}");
     });
 }
+
+#[test]
+fn o6_a_person_decides_calls_of_one_shape_together_and_sees_who_else_looks() {
+    with_fixture(|fixture| {
+        let tenant = fixture.tenant();
+        let ask = |call: &str, amount: u32| tenant.ask(call, json!({"to": "bob", "amount": amount}));
+        let (first, second, third) = (ask("c1", 1), ask("c2", 2), ask("c3", 3));
+        let (ann, bea) = (Person::sign_in(&tenant.owner), Person::sign_in(&tenant.approver));
+        let page = unescape(&ann.page(&address(&first)));
+        assert!(
+            page.contains("1 of 3") && page.contains(&format!("href=\"{}\"", address(&second))),
+            "{page}"
+        );
+        for part in ["wants to call", "amount", "2 more of this tool and agent wait"] {
+            assert!(page.contains(part), "no {part}: {page}");
+        }
+        let others = |person: &Person| person.page(&format!("{}/others/fragment", address(&first)));
+        assert!(!others(&ann).contains("Also here"));
+        assert!(others(&bea).contains("Also here"));
+        let form = press(&ann, &first, "approve").without("also");
+        // A call of another organization is none of this shape.
+        let other = fixture.tenant().ask("c1", json!({"to": "bob", "amount": 1}));
+        assert_eq!(
+            bea.submit(&press(&bea, &second, "deny").without("also").with("also", &other)).status,
+            404
+        );
+        assert_eq!(tenant.approval(&second)["state"], "denied", "the first of the form is decided");
+        ann.submit(&form.with("also", &third)).expect(303);
+        for approval in [&first, &third] {
+            assert_eq!(tenant.approval(approval)["state"], "approved");
+        }
+        assert!(others(&bea).contains("It is decided"));
+    });
+}

@@ -6,6 +6,7 @@ use serde::Deserialize;
 use toolgate_audit::{AuditError, RateBy, RatePhase, RateQuery, RateSpan, RateSums};
 use toolgate_http::state::App;
 
+use super::upkeep::Tile;
 use crate::elements::{bytes, duration, facts, filter, number, percent_encode, short, table};
 use crate::text::date_time;
 
@@ -92,6 +93,24 @@ impl Report {
         Ok(Self { range, now_ms, query, bars, organizations, tools })
     }
 
+    /// Calls, refusals and failures of the range, each with those calls.
+    pub(super) fn tiles(&self) -> Vec<Tile> {
+        let all = self.sums();
+        let bad = |count: u64, tone| if count == 0 { "good" } else { tone };
+        vec![
+            Tile::new("Calls", number(all.calls), "").to("/console/calls"),
+            Tile::new("Refused", number(all.refused), bad(all.refused, "warn"))
+                .to("/console/calls?error_type=ACCESS_DENIED"),
+            Tile::new("Failed", number(all.failed), bad(all.failed, "bad")).to("/console/calls?status=error"),
+        ]
+    }
+
+    fn sums(&self) -> RateSums {
+        let mut all = RateSums::default();
+        self.bars.iter().for_each(|(_, sums)| all.add(sums));
+        all
+    }
+
     /// Whether there was no call.
     pub(super) fn is_empty(&self) -> bool {
         self.bars.iter().all(|(_, sums)| sums.calls == 0)
@@ -99,16 +118,15 @@ impl Report {
 
     /// The filter form and the numbers.
     pub(super) fn render(&self, uri: &Uri, is_of_platform: bool) -> Markup {
-        let mut all = RateSums::default();
-        self.bars.iter().for_each(|(_, sums)| all.add(sums));
+        let all = self.sums();
         let first_ms = self.bars.first().map_or(self.now_ms, |(start_ms, _)| *start_ms);
         let seconds = (self.now_ms.saturating_sub(first_ms) / 1_000).max(1);
         html! {
             section aria-labelledby="calls" {
                 h2 id="calls" { (self.range.heading()) }
                 (filters(self.range, &self.query, uri, is_of_platform))
-                (sums_of(&all, seconds))
                 (chart(self.range, &self.bars))
+                (sums_of(&all, seconds))
                 (bar_table(self.range, &self.bars))
             }
             @if !self.organizations.is_empty() {
@@ -198,29 +216,40 @@ fn bar_name(range: Range, start_ms: u64) -> String {
     }
 }
 
-/// Bars of calls, and of those that were refused or failed. The table below has the same numbers as text.
+/// Bars of calls, and of those that were refused or failed, with axes. The table below has the same numbers as text.
 fn chart(range: Range, bars: &[(u64, RateSums)]) -> Markup {
     const HEIGHT: u64 = 120;
     const WIDTH: usize = 600;
+    /// Room for the numbers of the axes.
+    const LEFT: usize = 60;
+    const BELOW: u64 = 18;
     let most = bars.iter().map(|(_, sums)| sums.calls).max().unwrap_or(0).max(1);
     let height = |calls: u64| {
         let share = u128::from(calls.min(most)) * u128::from(HEIGHT) / u128::from(most);
         share.max(u128::from(calls > 0))
     };
     let step = WIDTH / bars.len().max(1);
+    let left = |at: usize| LEFT + at * step;
+    let named = [0, bars.len() / 2, bars.len().saturating_sub(1)];
     html! {
-        svg.chart viewBox=(format!("0 0 {WIDTH} {}", HEIGHT + 1)) role="img"
+        svg.chart viewBox=(format!("0 0 {} {}", LEFT + WIDTH, HEIGHT + BELOW)) role="img"
             aria-label=(format!("Calls: {}. At most {} at once.", range.heading(), number(most))) {
             @for (at, (start_ms, sums)) in bars.iter().enumerate() {
                 @let not_done = sums.refused.saturating_add(sums.failed);
                 @let (calls, failed) = (height(sums.calls), height(not_done));
                 g {
                     title { (bar_name(range, *start_ms)) ": " (number(sums.calls)) " calls, " (number(not_done)) " refused or failed" }
-                    rect.bar x=(at * step + 1) y=(u128::from(HEIGHT) - calls) width=(step - 2) height=(calls) {}
-                    rect.refused x=(at * step + 1) y=(u128::from(HEIGHT) - failed) width=(step - 2) height=(failed) {}
+                    rect.bar x=(left(at) + 1) y=(u128::from(HEIGHT) - calls) width=(step - 2) height=(calls) {}
+                    rect.refused x=(left(at) + 1) y=(u128::from(HEIGHT) - failed) width=(step - 2) height=(failed) {}
+                }
+                @if named.contains(&at) {
+                    text x=(left(at) + step / 2) y=(HEIGHT + BELOW - 4) text-anchor=(if at == 0 { "start" } else { "middle" }) { (bar_name(range, *start_ms)) }
                 }
             }
-            line.axis x1="0" x2=(WIDTH) y1=(HEIGHT) y2=(HEIGHT) {}
+            line.axis x1=(LEFT) x2=(LEFT + WIDTH) y1=(HEIGHT) y2=(HEIGHT) {}
+            line.axis x1=(LEFT) x2=(LEFT) y1="0" y2=(HEIGHT) {}
+            text x=(LEFT - 6) y="11" text-anchor="end" { (number(most)) }
+            text x=(LEFT - 6) y=(HEIGHT) text-anchor="end" { "0" }
         }
     }
 }

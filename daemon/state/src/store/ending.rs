@@ -33,9 +33,9 @@ pub enum EndingKind {
 
 #[boxed]
 impl Store {
-    /// Lists the credentials and tokens that are valid and end within [`ENDING_MS`], the soonest first, without credentials that
+    /// Lists the credentials and tokens that are valid and end within `ahead_ms`, the soonest first, without credentials that
     /// the daemon renews.
-    pub async fn ending(&self, now_ms: u64) -> Result<Vec<EndingRow>, StoreError> {
+    pub async fn ending(&self, now_ms: u64, ahead_ms: u64) -> Result<Vec<EndingRow>, StoreError> {
         let rows: Vec<(String, Option<String>, String, String, i64)> = sqlx::query_as(
             "SELECT 'token' AS kind, organization, id AS name, label, expires_ms FROM tokens \
              WHERE revoked_ms IS NULL AND expires_ms > $1 AND expires_ms <= $2 \
@@ -45,7 +45,7 @@ impl Store {
              ORDER BY expires_ms LIMIT $3",
         )
         .bind(to_sql(now_ms))
-        .bind(to_sql(now_ms.saturating_add(ENDING_MS)))
+        .bind(to_sql(now_ms.saturating_add(ahead_ms)))
         .bind(MOST_ROWS)
         .fetch_all(&self.readers)
         .await?;
