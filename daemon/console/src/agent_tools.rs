@@ -201,10 +201,10 @@ fn with_switches(text: &str, switches: impl Iterator<Item = (ToolId, bool)>) -> 
         }
         let is_enabled = list_of(&members, "enabled").entry_for(&id).is_some();
         if is_enabled != is_on {
-            match members.entry(to).or_insert_with(|| Value::Array(Vec::new())) {
-                Value::Array(entries) => entries.push(name),
-                // All tools are in it.
-                _ => {}
+            let list = members.entry(to).or_insert_with(|| Value::Array(Vec::new()));
+            // A text has all tools in it.
+            if let Value::Array(entries) = list {
+                entries.push(name);
             }
         }
     }

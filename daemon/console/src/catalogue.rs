@@ -64,7 +64,7 @@ pub(super) async fn list(
         @if found.items.is_empty() {
             (empty("No plugin matches.", "Change the filters, or have the operator load one:", Some("toolgate plugin load FILE.wasm")))
         }
-        @for plugin in &found.items { (entry(plugin, organization.as_deref())) }
+        div.cards { @for plugin in &found.items { (entry(plugin, organization.as_deref())) } }
         (next_page(&uri, found.next_cursor.as_deref()))
     };
     Ok(Page::new("Catalogue", main))
@@ -79,6 +79,7 @@ fn filters(viewer: &Viewer, uri: &Uri, categories: &[&str]) -> Markup {
             @if viewer.caller.organization.is_none() { (filter("org", "Organization", value("org").as_deref())) }
             (choice("kind", "Kind", value("kind").as_deref(), &["standard", "custom", "third_party"]))
             (choice("category", "Category", value("category").as_deref(), &categories))
+            (filter("publisher", "Publisher", value("publisher").as_deref()))
             (choice("sort", "Order", value("sort").as_deref(), &["name", "popular", "recent"]))
             button { "Filter" }
             a.button href="/console/catalogue" { "Reset" }

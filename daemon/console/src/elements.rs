@@ -46,7 +46,7 @@ pub(crate) fn short(text: &str) -> String {
 pub(crate) fn marked(text: &str) -> Markup {
     let text = escape_for_display(text, MARKED_CHARS);
     // Without a last one that closes, backticks are text.
-    let is_paired = text.matches('`').count() % 2 == 0;
+    let is_paired = text.matches('`').count().is_multiple_of(2);
     html! {
         @if is_paired {
             @for (at, part) in text.split('`').enumerate() { @if at % 2 == 1 { code { (part) } } @else { (part) } }

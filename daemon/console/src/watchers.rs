@@ -37,7 +37,7 @@ mod tests {
     fn o6_others_are_told_while_they_look() {
         let (watchers, ann, bob) = (Watchers::default(), Arc::from("ann"), Arc::from("bob"));
         assert!(watchers.look("a1", &ann, 0).is_empty());
-        assert_eq!(watchers.look("a1", &bob, 1_000), [ann.clone()]);
+        assert_eq!(watchers.look("a1", &bob, 1_000), std::slice::from_ref(&ann));
         assert!(watchers.look("a2", &bob, 1_000).is_empty());
         assert_eq!(watchers.look("a1", &ann, 2_000), [bob]);
         assert!(watchers.look("a1", &ann, 17_000).is_empty(), "bob is gone");

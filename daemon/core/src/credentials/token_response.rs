@@ -150,8 +150,8 @@ fn fields(body: &[u8]) -> Option<Map<String, Value>> {
     }
     let fields: Map<String, Value> =
         form_urlencoded::parse(body).map(|(name, value)| (name.into(), value.into())).collect();
-    let is_known = |name: &&str| fields.contains_key(*name);
-    ["access_token", "error", "device_code"].iter().any(|name| is_known(&name)).then_some(fields)
+    let is_known = ["access_token", "error", "device_code"].iter().any(|name| fields.contains_key(*name));
+    is_known.then_some(fields)
 }
 
 /// A text without white space around it. An empty one counts as absent.
