@@ -23,7 +23,7 @@ use toolgate_sandbox::Component;
 use toolgate_state::documents::DocumentKey;
 
 use super::elements::{
-    Filters, choice, empty, filter, marked, next_page, parameter, percent_encode, short, verdict,
+    Filters, choice, empty, filter, next_page, parameter, percent_encode, short, verdict, with_code,
 };
 use super::explain::{self, Matrix, explain_one, tools_from};
 use super::form::FormFields;
@@ -170,7 +170,7 @@ fn entry(rules: &Rules<Component>, tool: &ExplainedTool, disabled: &ToolList, ur
             @if let Some(description) = description { p { (description) } }
             p.quiet {
                 a href=(format!("{}?tool={}", uri.path(), percent_encode(&tool.tool))) { (tool.layer) @if let Some(rule) = &tool.rule { " · " (rule) } }
-                @if let Some(why) = &tool.why { ": " (marked(why)) }
+                @if let Some(why) = &tool.why { ": " (with_code(why)) }
                 @if !has_switch { ", so it is not decided here" }
             }
         }
@@ -223,7 +223,7 @@ fn list_of(members: &Map<String, Value>, name: &str) -> ToolList {
 mod tests {
     use super::*;
 
-    fn switched(text: &str, switches: &[(&str, bool)]) -> Value {
+    fn switch_tools(text: &str, switches: &[(&str, bool)]) -> Value {
         let switches = switches.iter().map(|(tool, is_on)| (ToolId::parse(tool).expect("a tool"), *is_on));
         serde_json::from_str(&with_switches(text, switches).expect("a document")).expect("JSON")
     }
@@ -239,7 +239,7 @@ mod tests {
             (vec![("text/diff", true)], r#"["files/*", "time/now", "text/diff"]"#, r#"["files/delete"]"#),
             (vec![], r#"["files/*", "time/now"]"#, r#"["files/delete"]"#),
         ] {
-            let changed = switched(text, &switches);
+            let changed = switch_tools(text, &switches);
             let list = |text: &str| serde_json::from_str::<Value>(text).expect("a list");
             assert_eq!(
                 (&changed["enabled"], &changed["disabled"]),
@@ -248,8 +248,8 @@ mod tests {
             );
             assert_eq!(changed["autonomy"], "autonomous");
         }
-        assert_eq!(switched("{}", &[("a/b", true)]), serde_json::json!({"enabled": ["a/b"]}));
-        let all = switched(r#"{"enabled": "*"}"#, &[("a/b", false)]);
+        assert_eq!(switch_tools("{}", &[("a/b", true)]), serde_json::json!({"enabled": ["a/b"]}));
+        let all = switch_tools(r#"{"enabled": "*"}"#, &[("a/b", false)]);
         assert_eq!(all, serde_json::json!({"enabled": "*", "disabled": ["a/b"]}));
     }
 }

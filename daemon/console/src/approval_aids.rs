@@ -19,7 +19,7 @@ use toolgate_state::documents::{DocumentKey, ToolKey};
 use toolgate_state::store::ApprovalRow;
 
 use super::changes::difference;
-use super::elements::{bytes, duration, facts, marked, number, short};
+use super::elements::{bytes, duration, facts, number, short, with_code};
 use super::viewer::Viewer;
 
 /// The tool that replaces a whole file by its argument `content`.
@@ -91,7 +91,7 @@ fn reasons(rules: &Rules<Component>, row: &ApprovalRow, sees_platform: bool) -> 
                 @for step in asking {
                     li {
                         (step.layer) @if let Some(rule) = &step.rule { " · " (rule) }
-                        @if let Some(why) = &step.why { ": " (marked(why)) }
+                        @if let Some(why) = &step.why { ": " (with_code(why)) }
                     }
                 }
             }

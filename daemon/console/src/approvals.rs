@@ -19,7 +19,7 @@ use url::form_urlencoded::Serializer;
 
 use super::approval_aids::Aids;
 use super::decisions::{decision, plain_decision};
-use super::elements::{PAGE_BYTES, ROWS, badge, editable, filter, json, labelled, table, token};
+use super::elements::{PAGE_BYTES, ROWS, badge, editable, filter, json, label_cells, table, token};
 use super::fields::Field;
 use super::form::{FormFields, SeeOther};
 use super::page::Page;
@@ -258,7 +258,7 @@ pub(super) fn render_list(page: &InboxPage) -> Markup {
 
 /// The rows of a page, each with its id.
 pub(super) fn render_rows(page: &InboxPage) -> Vec<(String, String)> {
-    let shown = |row| labelled(&HEADINGS, &row_of(row, page.now_ms)).0;
+    let shown = |row| label_cells(&HEADINGS, &row_of(row, page.now_ms)).0;
     page.rows.iter().map(|row| (row.id.clone(), shown(row))).collect()
 }
 

@@ -19,8 +19,8 @@ use toolgate_http::state::App;
 
 use super::Console;
 use super::elements::{
-    Filters, PAGE_BYTES, ROWS, badge, bytes, choice, digest, duration, empty, facts, filter, json, labelled,
-    next_page, number, parameter, percent_encode, short, table, time, token,
+    Filters, PAGE_BYTES, ROWS, badge, bytes, choice, digest, duration, empty, facts, filter, json,
+    label_cells, next_page, number, parameter, percent_encode, short, table, time, token,
 };
 use super::page::Page;
 use super::viewer::Viewer;
@@ -171,7 +171,7 @@ pub(crate) fn row(row: &Row) -> Markup {
             }
         }
     };
-    labelled(&HEADINGS, &cells)
+    label_cells(&HEADINGS, &cells)
 }
 
 /// The address of a call's page.

@@ -43,7 +43,7 @@ pub(crate) fn short(text: &str) -> String {
 }
 
 /// A text on one line, with what stands between backticks as code.
-pub(crate) fn marked(text: &str) -> Markup {
+pub(crate) fn with_code(text: &str) -> Markup {
     let text = escape_for_display(text, MARKED_CHARS);
     // Without a last one that closes, backticks are text.
     let is_paired = text.matches('`').count().is_multiple_of(2);
@@ -178,14 +178,14 @@ pub(crate) fn table(label: &str, headings: &[&str], rows: &Markup) -> Markup {
                         }
                     }
                 }
-                tbody { (labelled(headings, rows)) }
+                tbody { (label_cells(headings, rows)) }
             }
         }
     }
 }
 
 /// Rows whose cells name their headings, for narrow screens, which show each row as a card. Cells have no tables.
-pub(crate) fn labelled(headings: &[&str], rows: &Markup) -> Markup {
+pub(crate) fn label_cells(headings: &[&str], rows: &Markup) -> Markup {
     let mut text = String::with_capacity(rows.0.len() + rows.0.len() / 8);
     for row in rows.0.split_inclusive("</tr>") {
         let mut headings = headings.iter().map(|heading| heading.trim_start_matches('#'));
@@ -362,7 +362,7 @@ mod tests {
     #[test]
     fn o6_cells_name_their_headings_for_narrow_screens() {
         let rows = html! { tr { th scope="row" { "<td>" } td { time { "1" } } td.number { "2" } } };
-        let shown = labelled(&["Thing", "When", "#Calls"], &rows).into_string();
+        let shown = label_cells(&["Thing", "When", "#Calls"], &rows).into_string();
         let expected = "<tr><th scope=\"row\">&lt;td&gt;</th><td data-label=\"When\"><time>1</time></td>\
                         <td data-label=\"Calls\" class=\"number\">2</td></tr>";
         assert_eq!(shown, expected);
@@ -370,8 +370,11 @@ mod tests {
 
     #[test]
     fn o6_backticks_mark_code() {
-        assert_eq!(marked("the `<a>` of `b`").into_string(), "the <code>&lt;a&gt;</code> of <code>b</code>");
-        assert_eq!(marked("a ` b").into_string(), "a ` b");
+        assert_eq!(
+            with_code("the `<a>` of `b`").into_string(),
+            "the <code>&lt;a&gt;</code> of <code>b</code>"
+        );
+        assert_eq!(with_code("a ` b").into_string(), "a ` b");
     }
 
     #[test]

@@ -19,8 +19,8 @@ use toolgate_sandbox::Component;
 
 use super::approval_aids::without_grant;
 use super::elements::{
-    Filters, ROWS, badge, empty, facts, filter, marked, next_page, parameter, percent_encode, short, table,
-    verdict, whole,
+    Filters, ROWS, badge, empty, facts, filter, next_page, parameter, percent_encode, short, table, verdict,
+    whole, with_code,
 };
 use super::hints;
 use super::organizations;
@@ -225,7 +225,7 @@ fn one_tool(tool: &ExplainedTool, channel: Option<&str>, uri: &Uri) -> Markup {
     html! {
         @if let Some(missing) = &tool.not_granted { (without_grant(missing)) }
         (facts(&pairs))
-        @if let Some(why) = &tool.why { p { (marked(why)) } }
+        @if let Some(why) = &tool.why { p { (with_code(why)) } }
         h2 { "Each rule of the gate, in its order" }
         (table("Rules", &["Layer", "Rule", "Verdict", "Why"], &html! { @for step in steps { (step_row(step)) } }))
         p { a href=(uri.path()) { "All tools of the agent" } }
@@ -262,7 +262,7 @@ fn step_row(step: &ExplainedStep) -> Markup {
             th scope="row" { (step.layer) }
             td { @match &step.rule { Some(rule) => (rule), None => "hidden" } }
             td { (answer) }
-            td { @if let Some(why) = &step.why { (marked(why)) } }
+            td { @if let Some(why) = &step.why { (with_code(why)) } }
         }
     }
 }

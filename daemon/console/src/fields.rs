@@ -2,7 +2,7 @@
 
 use maud::{Markup, Render, html};
 
-/// A labelled text field with its hint, which `aria-describedby` names.
+/// A label_cells text field with its hint, which `aria-describedby` names.
 pub(super) struct Field<'a> {
     name: &'a str,
     id: &'a str,

@@ -13,7 +13,7 @@ use super::changes::difference;
 use super::elements::{Filters, badge, editable, table, time, token};
 use super::page::Page;
 use super::policies::{Draft, PolicyPath, address, expect_seen, title};
-use super::text::indented;
+use super::text::indent_json;
 use super::viewer::Viewer;
 
 #[derive(Deserialize)]
@@ -74,7 +74,7 @@ fn rows(entries: &[HistoryEntry], labels: &TokenLabels, address: &str) -> Markup
 
 /// What a return to a revision would change, and the form that shows its effects on agents.
 fn comparison(viewer: &Viewer, address: &str, entry: &HistoryEntry, now: &Draft) -> Markup {
-    let text = indented(entry.body.as_deref().unwrap_or_default());
+    let text = indent_json(entry.body.as_deref().unwrap_or_default());
     html! {
         section aria-labelledby="difference" {
             h2 id="difference" { "From the document in force to revision " (entry.revision.0) }

@@ -21,7 +21,7 @@ use super::elements::warnings_list;
 use super::elements::{ROWS, editable, notice, number, short, table, verdict};
 use super::form::{FormFields, SeeOther};
 use super::page::Page;
-use super::text::indented;
+use super::text::indent_json;
 use super::viewer::Viewer;
 
 /// A document as the form has it.
@@ -41,7 +41,7 @@ impl Draft {
     pub(super) async fn load(app: &App, key: &DocumentKey, start: &str) -> Result<Self, Problem> {
         let stored = app.services().store.find_document(key).await?;
         Ok(match stored {
-            Some(stored) => Self { text: indented(&stored.body), revision: stored.revision.etag() },
+            Some(stored) => Self { text: indent_json(&stored.body), revision: stored.revision.etag() },
             None => Self { text: start.to_owned(), revision: String::new() },
         })
     }

@@ -28,8 +28,8 @@ pub(super) fn cut(text: &str, chars: usize) -> String {
     escape_for_display(text, chars)
 }
 
-/// JSON text with indented lines. Members keep their order and each value its text.
-pub(super) fn indented(json: &str) -> String {
+/// JSON text with indent_json lines. Members keep their order and each value its text.
+pub(super) fn indent_json(json: &str) -> String {
     let mut text = String::with_capacity(json.len() * 2);
     let (mut depth, mut in_string, mut is_escaped) = (0_usize, false, false);
     let line = |text: &mut String, depth: usize| {
@@ -140,8 +140,8 @@ mod tests {
         let text = r#"{"b": [ {"x":1.50} ,[]],"a":"{\"q\": [1, 2]}\\", "c": {}, "d": [[1], "s"]}"#;
         let expected = "{\n  \"b\": [\n    {\n      \"x\": 1.50\n    },\n    []\n  ],\n  \"a\": \"{\\\"q\\\": [1, 2]}\\\\\",\n  \
                         \"c\": {},\n  \"d\": [\n    [\n      1\n    ],\n    \"s\"\n  ]\n}";
-        assert_eq!(indented(text), expected);
-        assert_eq!(indented(expected), expected);
+        assert_eq!(indent_json(text), expected);
+        assert_eq!(indent_json(expected), expected);
     }
 
     #[test]

@@ -31,7 +31,7 @@ pub(crate) struct SignInRequest {}
 #[utoipa::path(
     post, path = "/v1/sign-in", tag = "tokens", operation_id = "begin_sign_in",
     request_body(content = SignInRequest, example = json!({})),
-    responses((status = 200, description = "Where the person signs in.", body = SignInView), NoProvider, ProviderUnavailable),
+    responses((status = 200, description = "The page for the person, and the codes of the sign-in.", body = SignInView), NoProvider, ProviderUnavailable),
 )]
 pub(crate) async fn begin(
     State(app): State<App>,

@@ -67,8 +67,10 @@ impl PersonSignIn {
         let asked = exchange_device_code(&self.0.connection.http, &client, secret.as_ref(), device_code);
         let tokens = match asked.await.map_err(|failure| exchange_failure(&failure))? {
             DeviceTokens::Pending { slow_down } => return Ok(DeviceSignIn::Pending { slow_down }),
-            DeviceTokens::Denied => return Err(ended(ErrorType::Unauthenticated, "the person refused")),
-            DeviceTokens::Expired => return Err(ended(ErrorType::Expired, "nobody typed the code in time")),
+            DeviceTokens::Denied => return Err(no_person(ErrorType::Unauthenticated, "the person refused")),
+            DeviceTokens::Expired => {
+                return Err(no_person(ErrorType::Expired, "nobody typed the code in time"));
+            }
             DeviceTokens::Issued(tokens) => tokens,
         };
         let person = self.person(&metadata, &tokens, None, expires_ms, now_ms).await?;
@@ -76,7 +78,7 @@ impl PersonSignIn {
     }
 }
 
-fn ended(error_type: ErrorType, why: &str) -> CallError {
+fn no_person(error_type: ErrorType, why: &str) -> CallError {
     CallError::new(
         error_type,
         format!("the sign-in ended: {why}"),
