@@ -61,7 +61,7 @@ fn o6_nobody_reaches_the_tokens_and_sessions_of_another_organization() {
         let own = Form::find(&list, "/console/tokens/");
         let refused = person.submit(&Form { action: format!("/console/tokens/{id}/revoke"), ..own.clone() });
         assert_eq!(refused.status, 404, "{}", refused.text());
-        let end = Form { action: format!("/console/sessions/{}/end", rival.session.id), ..own };
+        let end = Form { action: format!("/console/sessions/{}/end", rival.session.id), ..own.clone() };
         assert_eq!(person.submit(&end).status, 404);
         for path in [
             format!("/console/sessions/{}", rival.session.id),
@@ -70,6 +70,10 @@ fn o6_nobody_reaches_the_tokens_and_sessions_of_another_organization() {
             format!("/console/explain/{}", rival.name),
             format!("/console/explain/{}/bot", rival.name),
             format!("/console/catalogue/{}/pay", rival.name),
+            format!("/console/policies/organizations/{}/history", rival.name),
+            format!("/console/policies/agents/{}/bot/history", rival.name),
+            format!("/console/usage?organization={}", rival.name),
+            format!("/console/usage/export?organization={}", rival.name),
         ] {
             let missing = path.replace(&rival.name, "none").replace(&rival.session.id, "s_none");
             let (foreign, missing) = (person.get(&path), person.get(&missing));
@@ -77,6 +81,10 @@ fn o6_nobody_reaches_the_tokens_and_sessions_of_another_organization() {
             let plain = |text: String| text.replace(&rival.name, "none").replace(&rival.session.id, "s_none");
             assert_eq!(plain(foreign.text()), plain(missing.text()), "{path}");
         }
+        let switch = Form { action: format!("/console/explain/{}/bot/tools", rival.name), ..own };
+        assert_eq!(person.submit(&switch).status, 404);
+        let found = person.page(&format!("/console/search?q={}", rival.name));
+        assert!(!found.contains(&format!("/console/organizations/{}", rival.name)), "{found}");
         // The session is still there.
         rival.session.client.get(&rival.session.path("")).expect(200);
     });

@@ -125,7 +125,7 @@ fn o6_each_role_sees_the_pages_that_it_may_see_and_no_link_is_refused() {
         let roles: [(&str, Client, &[&str], &[&str]); 5] = [
             ("operator", fixture.operator.clone(), &["approvals", "calls", "plugins", "organizations"], &[]),
             ("owner", tenant.owner.clone(), &["approvals", "calls", "tokens"], &["plugins"]),
-            ("approver", tenant.approver.clone(), &["approvals"], &["plugins", "calls", "audit"]),
+            ("approver", tenant.approver.clone(), &["approvals"], &["plugins", "calls", "audit", "usage"]),
             ("orchestrator", token("orchestrator"), &["sessions"], &["approvals", "calls", "tokens"]),
             ("auditor", token("auditor"), &["calls", "audit"], &["approvals", "plugins"]),
         ];
