@@ -88,6 +88,15 @@ async function approveWithOtherArguments(page) {
   check(arguments_instead.amount === 80, JSON.stringify(arguments_instead));
 }
 
+async function goThroughTheQueue(page) {
+  const [first, second] = [await ask("g1", 1), await ask("g2", 2)];
+  await page.goto(`/console/approvals/${first}`);
+  await page.keyboard.press("n");
+  await page.waitForURL(`**/${second}`);
+  await page.keyboard.press("p");
+  await page.waitForURL(`**/${first}`);
+}
+
 async function signOut(page) {
   await page.getByRole("button", { name: "Sign out" }).click();
   await page.getByLabel("Token").waitFor();
@@ -104,6 +113,7 @@ await run(async () => {
   await signIn(other, "approver");
   await decideTogether(page, other);
   await approveWithOtherArguments(page);
+  await goThroughTheQueue(page);
   await signOut(page);
 
   const plain = await open({ javaScriptEnabled: false });

@@ -19,7 +19,7 @@ use url::form_urlencoded::Serializer;
 
 use super::approval_aids::Aids;
 use super::decisions::{decision, plain_decision};
-use super::elements::{PAGE_BYTES, ROWS, badge, editable, filter, json, label_cells, table, token};
+use super::elements::{PAGE_BYTES, ROWS, badge, editable, filter, json, label_cells, notice, table, token};
 use super::fields::Field;
 use super::form::{FormFields, SeeOther};
 use super::page::Page;
@@ -143,20 +143,26 @@ pub(super) async fn decide(
     fields: FormFields,
 ) -> Result<Response, Problem> {
     let bound = find(&app, &viewer, &id).await?;
-    let mut decided = match decision(&fields, &bound.arguments, now_ms()) {
+    let decided = match decision(&fields, &bound.arguments, now_ms()) {
         Ok(request) => app.admin().decide_approval(viewer.actor(), &id, request).await,
         Err(error) => Err(error),
     };
+    if let Err(error) = decided {
+        let row = find(&app, &viewer, &id).await?;
+        return Ok(one(&app, &viewer, row, &fields, Some(&error))
+            .await?
+            .with_status_of(&error)
+            .into_response());
+    }
     for also in fields.all("also").take(ALIKE) {
-        if decided.is_ok() {
-            decided = decide_alike(&app, &viewer, also, &bound, &fields).await;
+        if let Err(error) = decide_alike(&app, &viewer, also, &bound, &fields).await {
+            // The first one is decided: its page says so, and what kept this one.
+            let told = html! { div .notice.error { p { "This call is decided, and not all of the chosen ones." } } (notice(&error)) };
+            let page = one(&app, &viewer, find(&app, &viewer, &id).await?, &fields, None).await?;
+            return Ok(page.with_notice(&told).with_status_of(&error).into_response());
         }
     }
-    let Err(error) = decided else {
-        return Ok(SeeOther::to(&format!("/console/approvals/{id}")).into_response());
-    };
-    let row = find(&app, &viewer, &id).await?;
-    Ok(one(&app, &viewer, row, &fields, Some(&error)).await?.with_status_of(&error).into_response())
+    Ok(SeeOther::to(&format!("/console/approvals/{id}")).into_response())
 }
 
 /// Decides another approval as the first one, if the page showed it beside that.

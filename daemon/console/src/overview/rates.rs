@@ -97,11 +97,16 @@ impl Report {
     pub(super) fn tiles(&self) -> Vec<Tile> {
         let all = self.sums();
         let bad = |count: u64, tone| if count == 0 { "good" } else { tone };
+        let filters = [("organization", &self.query.organization), ("tool", &self.query.tool)];
+        let chosen: String = filters
+            .iter()
+            .filter_map(|(name, value)| Some(format!("{name}={}&", percent_encode(value.as_deref()?))))
+            .collect();
+        let calls = |more: &str| format!("/console/calls?{chosen}{more}");
         vec![
-            Tile::new("Calls", number(all.calls), "").to("/console/calls"),
-            Tile::new("Refused", number(all.refused), bad(all.refused, "warn"))
-                .to("/console/calls?error_type=ACCESS_DENIED"),
-            Tile::new("Failed", number(all.failed), bad(all.failed, "bad")).to("/console/calls?status=error"),
+            Tile::new("Calls", number(all.calls), "").to(calls("")),
+            Tile::new("Refused", number(all.refused), bad(all.refused, "warn")).to(calls("refused=true")),
+            Tile::new("Failed", number(all.failed), bad(all.failed, "bad")).to(calls("status=error")),
         ]
     }
 
