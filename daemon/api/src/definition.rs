@@ -98,11 +98,11 @@ pub struct CustomToolDefinition {
     pub safe_methods: Option<bool>,
     /// Kind `http`: the actions.
     #[serde(default, deserialize_with = "actions")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<Object>>, max_items = 1_000))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<ActionDefinition>>, max_items = 1_000))]
     pub actions: Option<Vec<ActionDefinition>>,
     /// Kind `shell`: the commands.
     #[serde(default, deserialize_with = "commands")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<Object>>, max_items = 1_000))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<CommandDefinition>>, max_items = 1_000))]
     pub commands: Option<Vec<CommandDefinition>>,
 }
 
@@ -190,6 +190,7 @@ pub enum AuthenticationKind {
 
 /// An action of an HTTP API, which becomes a tool.
 #[derive(Clone, Debug, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = ToolAction))]
 pub struct ActionDefinition {
     /// Name, from which the tool's name is derived.
     #[serde(deserialize_with = "text::<_, _, TOOL_NAME_CHARS>")]
@@ -201,38 +202,49 @@ pub struct ActionDefinition {
     #[serde(default, deserialize_with = "text::<_, _, TOOL_USAGE_CHARS>")]
     pub usage: Option<String>,
     /// Method of the request.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, pattern = "^(GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS)$"))]
     pub method: Method,
     /// Path below the base URL, with arguments in braces and a constant query.
+    #[cfg_attr(feature = "openapi", schema(example = "/points/{city}"))]
     pub path: String,
     /// Schema of the arguments. Default: no arguments.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
     pub input_schema: Option<Map<String, Value>>,
     /// Placement of arguments by name. Default: from the path, the method and `body`.
     #[serde(default)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
     pub arguments: BTreeMap<String, Option<Placement>>,
     /// Format of the body. Default: JSON.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, pattern = "^(json|form|text|multipart|binary)$"))]
     pub body: Option<BodyFormat>,
     /// Media type of the body. Default: that of the format.
     pub content_type: Option<String>,
     /// Schema of the result. Default: any JSON.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
     pub output_schema: Option<Value>,
     /// Part of the response that is the result. Default: the whole.
     pub result: Option<ResultSelector>,
     /// Effects. Default: from the method if the definition sets `safe_methods`, otherwise the careful ones.
     #[serde(default)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<ActionHints>))]
     pub hints: ActionHints,
     /// Search words.
     #[serde(default, deserialize_with = "texts::<_, TOOL_LIST_ENTRIES, TAG_CHARS>")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<String>>))]
     pub tags: Vec<String>,
     /// Sample calls.
     #[serde(default, deserialize_with = "list_of::<_, _, TOOL_LIST_ENTRIES>")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<Example>>))]
     pub examples: Vec<Example>,
     /// JSON pointers of arguments that logs must not show.
     #[serde(default, deserialize_with = "list_of::<_, _, TOOL_LIST_ENTRIES>")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<String>>))]
     pub redact: Vec<String>,
 }
 
 /// A shell command, which becomes a tool.
 #[derive(Clone, Debug, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = ToolCommand))]
 pub struct CommandDefinition {
     /// Name, from which the tool's name is derived.
     #[serde(deserialize_with = "text::<_, _, TOOL_NAME_CHARS>")]
@@ -245,25 +257,32 @@ pub struct CommandDefinition {
     pub usage: Option<String>,
     /// The script. Each argument is the shell variable of its name.
     #[serde(deserialize_with = "text::<_, _, 65_536>")]
+    #[cfg_attr(feature = "openapi", schema(min_length = 1, max_length = 65_536))]
     pub command: String,
     /// Schema of the arguments. Default: no arguments.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
     pub input_schema: Option<Map<String, Value>>,
     /// Effects. Default: the careful ones.
     #[serde(default)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<ActionHints>))]
     pub hints: ActionHints,
     /// Search words.
     #[serde(default, deserialize_with = "texts::<_, TOOL_LIST_ENTRIES, TAG_CHARS>")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<String>>))]
     pub tags: Vec<String>,
     /// Sample calls.
     #[serde(default, deserialize_with = "list_of::<_, _, TOOL_LIST_ENTRIES>")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<Example>>))]
     pub examples: Vec<Example>,
     /// JSON pointers of arguments that logs must not show.
     #[serde(default, deserialize_with = "list_of::<_, _, TOOL_LIST_ENTRIES>")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<String>>))]
     pub redact: Vec<String>,
 }
 
 /// Effects of an action; an absent one has a default.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = ToolActionHints))]
 #[allow(missing_docs, reason = "see `Hints`")]
 pub struct ActionHints {
     pub read_only: Option<bool>,
@@ -274,6 +293,7 @@ pub struct ActionHints {
 
 /// Part of a response: one of the three.
 #[derive(Clone, Debug, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = ToolResult))]
 pub struct ResultSelector {
     /// A JSON pointer.
     pub pointer: Option<String>,

@@ -36,6 +36,9 @@ pub struct Filter {
     /// Only this publisher
     #[arg(long)]
     publisher: Option<String>,
+    /// Only this level of risk
+    #[arg(long, value_parser = ["low", "medium", "high"])]
+    risk: Option<String>,
     /// The order; by default the best match first
     #[arg(long, value_parser = ["name", "popular", "recent"])]
     sort: Option<String>,
@@ -106,6 +109,7 @@ impl Filter {
             ("category", self.category.as_deref()),
             ("kind", kind.as_deref()),
             ("publisher", self.publisher.as_deref()),
+            ("risk", self.risk.as_deref()),
             ("sort", self.sort.as_deref()),
         ];
         format!("/v1/catalogue{}", query(&filters))

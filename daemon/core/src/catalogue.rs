@@ -10,7 +10,7 @@ use toolgate_admission::{Catalogue, OrgRules, Plugin, Tool, permissions_in_words
 use toolgate_api::catalogue::{
     CatalogueEntry, CatalogueTool, CatalogueView, CategoryCount, PluginFacts, PluginKind,
 };
-use toolgate_api::consent::ConsentState;
+use toolgate_api::consent::{ConsentState, RiskLevel};
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::name::{Name, Namespace};
 use toolgate_macros::boxed;
@@ -36,6 +36,8 @@ pub struct CatalogueQuery {
     pub kinds: Option<Vec<PluginKind>>,
     /// Only this publisher, in either case of letters.
     pub publisher: Option<String>,
+    /// Only this level of risk.
+    pub risk: Option<RiskLevel>,
     /// The order. Without one: the best match first, or by name where no words are searched for.
     pub sort: Option<CatalogueSort>,
     /// The namespace that the page before ended with.
@@ -211,7 +213,9 @@ impl Lister<'_> {
         let is_available =
             |tool: &&Tool<Component>| self.rules.is_none_or(|rules| rules.is_available(tool.index()));
         let tools: Vec<_> = tools.iter().filter(is_available).collect();
-        (of_kind && of_publisher && !tools.is_empty()).then(|| Row {
+        let of_risk =
+            self.query.risk.is_none_or(|wanted| risk(plugin, origin.is_vouched_for()).level == wanted);
+        (of_kind && of_publisher && of_risk && !tools.is_empty()).then(|| Row {
             plugin,
             tools,
             origin,

@@ -277,6 +277,14 @@ impl CustomTools {
         Ok(views)
     }
 
+    /// A tool, with the reasons why agents may be unable to call it.
+    pub async fn find(&self, key: &ToolKey) -> Result<(CustomToolView, Vec<Warning>), CallError> {
+        let document = self.document(key).await?;
+        let kind = kind_of(&document.body);
+        let warnings = self.plugin(key).map_or_else(Vec::new, |plugin| self.warnings(key, kind, &plugin));
+        Ok((self.view_of(key, &document.body).await?, warnings))
+    }
+
     /// Runs a tool once as a trial (C3).
     pub async fn try_out(
         &self,
@@ -471,8 +479,7 @@ impl CustomTools {
     }
 
     async fn view_of(&self, key: &ToolKey, body: &str) -> Result<CustomToolView, CallError> {
-        let kind =
-            ParsedDefinition::parse(body).map(|definition| definition.kind).unwrap_or(DefinitionKind::Http);
+        let kind = kind_of(body);
         let mount = self.mount(key).await?;
         Ok(match self.plugin(key) {
             Some(plugin) => view::tool_view(key, kind, &plugin, mount.as_ref()),
@@ -566,6 +573,10 @@ impl CustomTools {
             )),
         }
     }
+}
+
+fn kind_of(body: &str) -> DefinitionKind {
+    ParsedDefinition::parse(body).map_or(DefinitionKind::Http, |definition| definition.kind)
 }
 
 /// Compiles rules for one plugin that is not served, under the operator's policy, enabled for the organization.

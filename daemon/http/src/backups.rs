@@ -37,7 +37,7 @@ const CHUNKS: usize = 4;
         BackupRuns, AuditUnavailable,
     ),
 )]
-pub(crate) async fn post(Client { app, caller }: Client) -> Result<Response, Problem> {
+pub async fn post(Client { app, caller }: Client) -> Result<Response, Problem> {
     let settings = app.settings();
     let store = settings.store_path().map_err(|error| {
         CallError::new(ErrorType::Internal, error.to_string(), "look at the setting `store`")

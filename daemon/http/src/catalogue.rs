@@ -2,6 +2,7 @@
 
 use serde::Deserialize;
 use toolgate_api::catalogue::{CatalogueView, PluginKind};
+use toolgate_api::consent::RiskLevel;
 use toolgate_api::error::ErrorType;
 use toolgate_api::name::Name;
 use toolgate_core::catalogue::{CatalogueQuery, CatalogueSort};
@@ -33,6 +34,9 @@ pub struct CatalogueParameters {
     kind: Option<KindFilter>,
     /// Only entries of this publisher.
     publisher: Option<String>,
+    /// Only entries of this level of risk.
+    #[param(inline)]
+    risk: Option<RiskLevel>,
     /// The order. Default: the best match first, and by name without `q`.
     #[param(inline)]
     sort: Option<SortParameter>,
@@ -96,6 +100,7 @@ pub async fn list(
         category: parameters.category,
         kinds: parameters.kind.map(kinds),
         publisher: parameters.publisher,
+        risk: parameters.risk,
         sort: parameters.sort.map(|sort| match sort {
             SortParameter::Name => CatalogueSort::Name,
             SortParameter::Popular => CatalogueSort::Popular,

@@ -38,7 +38,7 @@ const SELECTORS: usize = 100;
         NoOrganization, PlatformNamespace, ToolExists, TooManyTools, InvalidDocument, AssertionBroken, AuditUnavailable,
     ),
 )]
-pub(crate) async fn post(
+pub async fn post(
     Client { app, caller }: Client,
     Path(OrgPath { organization }): Path<OrgPath>,
     request: Result<Json<ImportRequest>, Problem>,

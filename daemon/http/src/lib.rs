@@ -31,13 +31,13 @@ pub mod usage;
 pub mod audit;
 
 // Operations: administration.
-mod custom_import;
+pub mod custom_import;
 pub mod owned_plugins;
 mod enabled;
 pub mod custom;
 mod grants;
 pub mod plugins;
-mod publisher_keys;
+pub mod publisher_keys;
 pub mod catalogue;
 mod agents;
 mod assertions;
@@ -51,7 +51,7 @@ mod root_key;
 mod webhooks;
 mod sign_in;
 pub mod tokens;
-mod backups;
+pub mod backups;
 pub mod health;
 
 // What operations share.
@@ -66,7 +66,7 @@ mod protected_resource;
 mod parameters;
 pub mod path_params;
 pub mod extract;
-mod schema;
+pub mod schema;
 pub mod paging;
 mod error_responses;
 pub mod body;

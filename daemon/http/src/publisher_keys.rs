@@ -25,7 +25,7 @@ use super::problem::Problem;
     get, path = "/v1/[platform|orgs/{org}]/publisher-keys", tag = "publishers", operation_id = "list_[|org_]publisher_keys", params(OwnerPath, Page),
     responses((status = 200, description = "A page of the keys, by name.", body = List<DocumentEntry<PublisherKeyDocument>>), StoreUnreadable),
 )]
-pub(crate) async fn list(
+pub async fn list(
     client: Client,
     Path(OwnerPath { organization }): Path<OwnerPath>,
     Query(page): Query<Page>,

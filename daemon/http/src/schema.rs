@@ -1,11 +1,32 @@
-//! Schemas of raw bytes, and the largest integer.
+//! Schemas of raw bytes and of documents, and the largest integer.
 
+use std::collections::BTreeMap;
+
+use serde::Serialize;
 use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, Schema, SchemaFormat, Type};
 use utoipa::{PartialSchema, ToSchema};
 
 /// The largest integer that every JSON reader keeps exactly: 2^53 - 1 (RFC 8259, section 6).
 pub(super) const SAFE_INTEGER: u64 = (1 << 53) - 1;
+
+/// A schema with the schemas that it names.
+#[derive(Serialize)]
+struct WithDefinitions {
+    #[serde(rename = "$defs")]
+    definitions: BTreeMap<String, RefOr<Schema>>,
+    #[serde(flatten)]
+    schema: RefOr<Schema>,
+}
+
+/// The JSON Schema of a document, as text: its members are in the order in which they are described. References end with the name
+/// of one of its `$defs`.
+pub fn document_schema<T: ToSchema>() -> String {
+    let mut definitions = Vec::new();
+    T::schemas(&mut definitions);
+    let schema = WithDefinitions { definitions: definitions.into_iter().collect(), schema: T::schema() };
+    serde_json::to_string(&schema).unwrap_or_default()
+}
 
 /// A WebAssembly component, as raw bytes.
 pub(super) struct ComponentFile;
