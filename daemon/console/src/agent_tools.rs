@@ -22,13 +22,14 @@ use toolgate_http::state::App;
 use toolgate_sandbox::Component;
 use toolgate_state::documents::DocumentKey;
 
+use super::document_form::Draft;
 use super::elements::{
     Filters, choice, empty, filter, next_page, parameter, percent_encode, short, verdict, with_code,
 };
 use super::explain::{self, Matrix, explain_one, tools_from};
 use super::form::FormFields;
 use super::page::Page;
-use super::policies::{self, Draft};
+use super::policies;
 use super::viewer::Viewer;
 
 /// Tools of a page. Each has up to two fields of the form, which are limited.

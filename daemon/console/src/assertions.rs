@@ -16,12 +16,13 @@ use toolgate_http::extract::Path;
 use toolgate_http::path_params::OwnerPath;
 use toolgate_http::problem::Problem;
 use toolgate_http::state::App;
-use toolgate_state::documents::{DocumentKey, Precondition};
+use toolgate_state::documents::{DocumentKey, DocumentKind};
 
+use super::document_form::{self, Draft, Sent, editor, suggestions};
 use super::elements::{LIST_BYTES, ROWS, badge, editable, notice, number, short, table};
 use super::form::{FormFields, SeeOther};
 use super::page::Page;
-use super::policies::{self, Draft};
+use super::policies;
 use super::text::cut;
 use super::viewer::Viewer;
 
@@ -76,12 +77,12 @@ pub(super) async fn change(
     form: FormFields,
 ) -> Result<Response, Problem> {
     let held = find(&app, &viewer, organization).await?;
-    let (draft, key) = (Draft::of(&form), DocumentKey::Assertions(held.organization.clone()));
+    let key = DocumentKey::Assertions(held.organization.clone());
+    let draft = Draft::of(&form, key.kind())?;
     let answer = match form.text("act") {
-        "put" => policies::put(&app, &viewer, key, &draft).await.err().map(Answer::Refused),
+        "put" => document_form::put(&app, &viewer, key, &draft).await.err().map(Answer::Refused),
         "delete" => {
-            let precondition = Precondition::from_headers(Some(&draft.revision), None)?;
-            let deleted = app.admin().delete_document(viewer.actor(), &key, &precondition).await;
+            let deleted = app.admin().delete_document(viewer.actor(), &key, &draft.precondition()?).await;
             deleted.err().map(Answer::Refused)
         }
         _ => {
@@ -129,6 +130,8 @@ async fn show(
             in_force(&document.assertions, &broken)
         }
     };
+    let address = policies::assertions_address(organization);
+    let sent = Sent { action: &address, buttons: &[("try", "Try them")] };
     let main = html! {
         p { "A change of a policy, an agent, a plugin, a grant or a tool that would break an assertion is refused." }
         @match answer {
@@ -144,23 +147,9 @@ async fn show(
                 (deletion(viewer, held))
             }
         }
-        section aria-labelledby="edit" { h2 id="edit" { "Edit" } (edit_form(viewer, organization, draft)) }
+        section aria-labelledby="edit" { h2 id="edit" { "Edit" } (editor(viewer, DocumentKind::Assertions, draft, &suggestions(app, organization), &sent)) }
     };
     Ok(Page::new(title, main))
-}
-
-fn edit_form(viewer: &Viewer, organization: Option<&Name>, draft: &Draft) -> Markup {
-    html! {
-        (viewer.form(policies::assertions_address(organization), &[("act", &"try"), ("revision", &draft.revision)], html! {
-            label for="text" { "Assertions, as JSON" }
-            textarea.tall id="text" name="text" spellcheck="false" rows="14" aria-describedby="text-hint" { "\n" (editable(&draft.text)) }
-            p.hint id="text-hint" {
-                "Each has a name and one of " code { "never" } ", " code { "always_approval" } " and " code { "only" }
-                ", with " code { "agents" } " (left out: all) and " code { "tools" } "."
-            }
-            button { "Try them" }
-        }))
-    }
 }
 
 fn deletion(viewer: &Viewer, held: &Held) -> Markup {

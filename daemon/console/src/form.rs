@@ -26,7 +26,7 @@ const PATH_BYTES: usize = 1_024;
 pub(super) const OPEN_FORM_BYTES: u64 = 16 * 1_024;
 
 /// Most fields of a form.
-pub(super) const FIELDS: usize = 256;
+pub(super) const FIELDS: usize = 1_024;
 
 /// The fields of a form, as they were sent.
 #[derive(Clone, Default)]

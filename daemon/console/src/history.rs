@@ -10,9 +10,10 @@ use toolgate_state::documents::{DocumentKey, Revision};
 use toolgate_state::store::{HistoryEntry, TokenLabels};
 
 use super::changes::difference;
+use super::document_form::Draft;
 use super::elements::{Filters, badge, editable, table, time, token};
 use super::page::Page;
-use super::policies::{Draft, PolicyPath, address, expect_seen, title};
+use super::policies::{PolicyPath, address, expect_seen, title};
 use super::text::indent_json;
 use super::viewer::Viewer;
 

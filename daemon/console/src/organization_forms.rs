@@ -15,11 +15,11 @@ use toolgate_http::problem::Problem;
 use toolgate_http::state::App;
 use toolgate_state::documents::{DocumentKey, Precondition};
 
+use super::document_form::{self, Draft};
 use super::elements::{editable, notice, short};
 use super::fields::Field;
 use super::form::{FormFields, SeeOther};
 use super::page::Page;
-use super::policies::{self, Draft};
 use super::viewer::Viewer;
 
 const AUTONOMIES: [(Autonomy, &str); 3] = [
@@ -224,7 +224,7 @@ pub(super) async fn create_agent(
     let creating = async {
         let agent = name(form.text("name").trim()).map_err(|Problem(error)| error)?;
         let draft = Draft { text: agent_text(&form), revision: String::new() };
-        policies::put(&app, &viewer, DocumentKey::agent(&organization, &agent), &draft).await?;
+        document_form::put(&app, &viewer, DocumentKey::agent(&organization, &agent), &draft).await?;
         Ok::<_, CallError>(agent)
     };
     match creating.await {

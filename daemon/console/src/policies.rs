@@ -9,43 +9,19 @@ use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::explain::ToolVerdict;
 use toolgate_api::name::Name;
 use toolgate_api::policy_diff::{Preview, ToolChange};
-use toolgate_core::admin::DocumentWrite;
 use toolgate_core::identity::Access;
 use toolgate_core::registry::RuleKey;
 use toolgate_http::extract::Path;
 use toolgate_http::problem::Problem;
 use toolgate_http::state::App;
-use toolgate_state::documents::{DocumentKey, Precondition};
+use toolgate_state::documents::DocumentKey;
 
+use super::document_form::{Draft, Sent, editor, put, suggestions};
 use super::elements::warnings_list;
 use super::elements::{ROWS, editable, notice, number, short, table, verdict};
 use super::form::{FormFields, SeeOther};
 use super::page::Page;
-use super::text::indent_json;
 use super::viewer::Viewer;
-
-/// A document as the form has it.
-pub(super) struct Draft {
-    pub text: String,
-    /// The tag of the document that it replaces; empty for a new one.
-    pub revision: String,
-}
-
-impl Draft {
-    /// The text and revision of a form.
-    pub(super) fn of(form: &FormFields) -> Self {
-        Self { text: form.text("text").to_owned(), revision: form.text("revision").to_owned() }
-    }
-
-    /// The stored document; `start` where there is none.
-    pub(super) async fn load(app: &App, key: &DocumentKey, start: &str) -> Result<Self, Problem> {
-        let stored = app.services().store.find_document(key).await?;
-        Ok(match stored {
-            Some(stored) => Self { text: indent_json(&stored.body), revision: stored.revision.etag() },
-            None => Self { text: start.to_owned(), revision: String::new() },
-        })
-    }
-}
 
 /// The answer of the daemon to a draft.
 enum Answer {
@@ -81,7 +57,7 @@ pub(super) async fn edit(
     let document = DocumentKey::from(key.clone());
     expect_seen(&app, &viewer, &document)?;
     let draft = Draft::load(&app, &document, "{}").await?;
-    Ok(page(&viewer, &key, &draft, &Answer::None))
+    Ok(page(&app, &viewer, &key, &draft, &Answer::None))
 }
 
 /// Checks that the viewer may see the document.
@@ -104,13 +80,14 @@ pub(super) async fn act(
     Path(path): Path<PolicyPath>,
     form: FormFields,
 ) -> Result<Response, Problem> {
-    let (key, draft) = (path.key(), Draft::of(&form));
+    let key = path.key();
+    let draft = Draft::of(&form, DocumentKey::from(key.clone()).kind())?;
     if is_preview(&form) {
         return show_changes(&app, &viewer, &key, draft).await;
     }
     match put(&app, &viewer, key.clone().into(), &draft).await {
         Ok(()) => Ok(SeeOther::to(&shown_at(&key)).into_response()),
-        Err(error) => answer(&viewer, &key, &draft, Answer::Refused(error)),
+        Err(error) => answer(&app, &viewer, &key, &draft, Answer::Refused(error)),
     }
 }
 
@@ -122,39 +99,28 @@ pub(super) async fn show_changes(
     draft: Draft,
 ) -> Result<Response, Problem> {
     let preview = app.admin().preview(&viewer.caller, key.clone(), &draft.text).await;
-    answer(viewer, key, &draft, preview.map_or_else(Answer::Refused, Answer::Preview))
+    answer(app, viewer, key, &draft, preview.map_or_else(Answer::Refused, Answer::Preview))
 }
 
-fn answer(viewer: &Viewer, key: &RuleKey, draft: &Draft, answer: Answer) -> Result<Response, Problem> {
+fn answer(
+    app: &App,
+    viewer: &Viewer,
+    key: &RuleKey,
+    draft: &Draft,
+    answer: Answer,
+) -> Result<Response, Problem> {
     match answer {
         Answer::Refused(error) if !can_be_corrected(error.error_type) => Err(error.into()),
         Answer::Refused(ref error) => {
-            Ok(page(viewer, key, draft, &answer).with_status_of(error).into_response())
+            Ok(page(app, viewer, key, draft, &answer).with_status_of(error).into_response())
         }
-        answer => Ok(page(viewer, key, draft, &answer).into_response()),
+        answer => Ok(page(app, viewer, key, draft, &answer).into_response()),
     }
 }
 
 /// Whether the text is shown again with the error, so that nothing is lost.
 pub(super) fn can_be_corrected(error_type: ErrorType) -> bool {
     !matches!(error_type, ErrorType::Forbidden | ErrorType::NotFound | ErrorType::Unauthenticated)
-}
-
-/// Puts a draft in force, if the document is still the one that it replaces.
-pub(super) async fn put(
-    app: &App,
-    viewer: &Viewer,
-    key: DocumentKey,
-    draft: &Draft,
-) -> Result<(), CallError> {
-    let precondition = match draft.revision.as_str() {
-        "" => Precondition::Absent,
-        tag => Precondition::from_headers(Some(tag), None)?,
-    };
-    let text = draft.text.clone();
-    let write = DocumentWrite { key, text, precondition, strict: false, dry_run: false };
-    app.admin().put_document(viewer.actor(), write).await?;
-    Ok(())
 }
 
 /// The address of the form.
@@ -186,10 +152,13 @@ pub(super) fn title(key: &RuleKey) -> String {
     }
 }
 
-fn page(viewer: &Viewer, key: &RuleKey, draft: &Draft, answer: &Answer) -> Page {
+fn page(app: &App, viewer: &Viewer, key: &RuleKey, draft: &Draft, answer: &Answer) -> Page {
+    let document = DocumentKey::from(key.clone());
+    let known = suggestions(app, document.organization());
+    let sent = Sent { action: &address(key), buttons: &[("preview", "Show what would change")] };
     let main = html! {
         @match answer {
-            Answer::None => p { "Change the text, and look at what it would change before you put it in force." },
+            Answer::None => p { "Change the form or the text, and look at what it would change before you put it in force." },
             Answer::Refused(error) => (notice(error)),
             Answer::Preview(preview) => {
                 (changes(preview))
@@ -197,11 +166,7 @@ fn page(viewer: &Viewer, key: &RuleKey, draft: &Draft, answer: &Answer) -> Page 
                 @else { (confirmation(viewer, key, draft)) }
             },
         }
-        (viewer.form(address(key), &[("act", &"preview"), ("revision", &draft.revision)], html! {
-            label for="text" { "Document, as JSON" }
-            textarea.tall id="text" name="text" spellcheck="false" rows="20" { "\n" (editable(&draft.text)) }
-            button { "Show what would change" }
-        }))
+        (editor(viewer, document.kind(), draft, &known, &sent))
         p { a href={ (address(key)) "/history" } { "History, comparison and rollback" } }
         @match key {
             RuleKey::Platform => p { a href=(assertions_address(None)) { "Assertions of the platform" } },

@@ -23,7 +23,7 @@ use super::elements::{
 use super::fields::Field;
 use super::form::FormFields;
 use super::page::Page;
-use super::schema_form::SchemaForm;
+use super::schema_form::{SchemaForm, Suggestions};
 use super::viewer::Viewer;
 
 /// Requests of a try that are shown.
@@ -58,11 +58,11 @@ pub(super) async fn run(
     fields: FormFields,
 ) -> Result<Response, Problem> {
     let tried = find(&app, &viewer, &path)?;
-    let (arguments, done) = match SchemaForm::read_shown(Some(&tried.schema), &fields) {
-        Ok(values) => {
-            let written = fields.filled_field("arguments").unwrap_or("{}");
-            let arguments =
-                values.map_or_else(|| written.to_owned(), |values| Value::Object(values).to_string());
+    let shown = SchemaForm::of(&tried.schema);
+    let (arguments, done) = match SchemaForm::read_shown(&fields, shown.as_ref()) {
+        Ok(filled) => {
+            let written = || fields.filled_field("arguments").unwrap_or("{}").to_owned();
+            let arguments = filled.unwrap_or_else(written);
             let done = call(&app, &viewer, &tried, &fields, &arguments).await;
             (arguments, done)
         }
@@ -121,10 +121,8 @@ fn find(
 
 fn form(viewer: &Viewer, tried: &Tried, arguments: &str, result: &Markup) -> Markup {
     let values: Option<Map<String, Value>> = serde_json::from_str(arguments).ok();
-    let fields = values.and_then(|values| {
-        let form = SchemaForm::of(&tried.schema).filter(|form| form.takes(&values))?;
-        Some(form.fields(&values))
-    });
+    let fields =
+        values.and_then(|values| SchemaForm::of(&tried.schema)?.fields(&values, &Suggestions::new()));
     let address = address(tried.organization.as_str(), &tried.tool);
     html! {
         (result)
