@@ -30,7 +30,7 @@ use super::wishes::wish;
 use super::{Console, changes};
 
 /// Longest start of the arguments in a row, in characters.
-const START_CHARS: usize = 160;
+pub(super) const START_CHARS: usize = 160;
 /// Columns of the inbox.
 const HEADINGS: [&str; 6] = ["Tool", "Agent", "What", "Asked", "Expires", "State"];
 /// Longest arguments of a call that is decided with another one, in characters.
@@ -320,7 +320,7 @@ fn row_of(row: &ApprovalRow, now_ms: u64) -> Markup {
 }
 
 /// What the call wants; the start of arguments that are too long to be read here.
-fn wish_or_start(row: &ApprovalRow) -> Markup {
+pub(super) fn wish_or_start(row: &ApprovalRow) -> Markup {
     match row.arguments.chars().count() > START_CHARS {
         true => html! { code { (cut(&row.arguments, START_CHARS)) } },
         false => wish(&row.tool, &row.arguments),

@@ -23,13 +23,15 @@ use toolgate_state::store::TokenLabels;
 
 use super::credentials::{address as credential_address, address_for_plugin, connect, find_unconnected};
 use super::elements::{
-    Filters, LIST_BYTES, badge, block, choice, digest, editable, empty, facts, filter, next_page, notice,
-    number, parameter, percent_encode, short, time, token, whole,
+    Filters, LIST_BYTES, ROWS, badge, block, choice, digest, editable, empty, facts, filter, next_page,
+    notice, number, parameter, percent_encode, short, time, token, whole,
 };
 use super::form::{FormFields, SeeOther};
+use super::hints;
 use super::organizations;
 use super::page::Page;
-use super::schema_form::SchemaForm;
+use super::schema_form::{SchemaForm, Suggestions};
+use super::text::indent_json;
 use super::try_out;
 use super::viewer::Viewer;
 
@@ -59,7 +61,10 @@ pub(super) async fn list(
             p.quiet { "These are the platform's plugins. Name an organization, to see what it may use and has accepted." }
         }
         @if let Some(organization) = &organization {
-            p { a.button href=(format!("/console/try/{}", percent_encode(organization))) { "Try a definition that is not saved" } }
+            p {
+                a.button href={ "/console/tools/" (percent_encode(organization)) } { "Make a tool" }
+                a.button href={ "/console/try/" (percent_encode(organization)) } { "Try a definition that is not saved" }
+            }
         }
         @if found.items.is_empty() {
             (empty("No plugin matches.", "Change the filters, or have the operator load one:", Some("toolgate plugin load FILE.wasm")))
@@ -79,6 +84,7 @@ fn filters(viewer: &Viewer, uri: &Uri, categories: &[&str]) -> Markup {
             @if viewer.caller.organization.is_none() { (filter("org", "Organization", value("org").as_deref())) }
             (choice("kind", "Kind", value("kind").as_deref(), &["standard", "custom", "third_party"]))
             (choice("category", "Category", value("category").as_deref(), &categories))
+            (choice("risk", "Risk", value("risk").as_deref(), &["low", "medium", "high"]))
             (filter("publisher", "Publisher", value("publisher").as_deref()))
             (choice("sort", "Order", value("sort").as_deref(), &["name", "popular", "recent"]))
             button { "Filter" }
@@ -180,10 +186,10 @@ async fn show(app: &App, viewer: &Viewer, key: &ToolKey, refused: Option<&Refuse
         @if let Some(refused) = refused { (notice(&refused.error)) }
         (about(&view))
         @if !view.missing_integrations.is_empty() { (integrations(app, viewer, key, &view.missing_integrations)) }
+        (purpose(app, key))
         (reach(&view, &labels))
         (settings(viewer, key, &view, revision, refused))
         (enabling(viewer, key, &view))
-        (tries(app, key))
     };
     Ok(Page::new(format!("{} of {}", key.namespace, key.organization), main))
 }
@@ -201,19 +207,31 @@ fn about(view: &EnabledView) -> Markup {
     ])
 }
 
-/// Links to a try of each tool.
-fn tries(app: &App, key: &ToolKey) -> Markup {
+/// What a person reads before accepting: the purpose, and each tool with what it does, the steps that come first, an example, and its
+/// try.
+fn purpose(app: &App, key: &ToolKey) -> Markup {
     let snapshot = app.services().registry.snapshot();
     let (catalogue, rules) =
         (snapshot.catalogue_of(&key.organization), snapshot.organization(&key.organization));
     let tools = catalogue.tools().iter().filter(|tool| tool.id().namespace == key.namespace);
     let tools = tools.filter(|tool| rules.as_ref().is_some_and(|rules| rules.is_available(tool.index())));
+    let tools: Vec<_> = tools.take(ROWS as usize).collect();
+    let purpose = tools.first().and_then(|tool| tool.plugin().descriptor.purpose.as_ref());
     html! {
-        h2 { "Try a tool" }
-        ul.links {
-            @for tool in tools.take(100) {
-                @let id = tool.id().to_string();
-                li { a href=(try_out::address(key.organization.as_str(), &id)) { (short(&id)) } }
+        @if let Some(purpose) = purpose { p.lead { (short(purpose)) } }
+        h2 { "Tools" }
+        ul.checklist {
+            @for tool in tools {
+                @let (id, described) = (tool.id().to_string(), tool.descriptor());
+                li {
+                    code { (short(&id)) } " " span.quiet { (hints::words(described.hints)) } " "
+                    a href=(try_out::address(key.organization.as_str(), &id)) aria-label={ "Try " (short(&id)) } { "Try it" }
+                    p { (short(&described.description)) }
+                    @if !described.prerequisites.is_empty() { p { "First: " } (words(&described.prerequisites)) }
+                    @if let Some(example) = described.examples.first() {
+                        p.quiet { "Example: " code { (short(&example.input.to_string())) } }
+                    }
+                }
             }
         }
     }
@@ -300,10 +318,7 @@ fn settings(
 /// The fields of the settings; one for all of them as JSON where the schema or the settings do not fit into fields.
 fn config_fields(schema: &Value, config: &str) -> Markup {
     let values: Option<Map<String, Value>> = serde_json::from_str(config).ok();
-    let fields = values.and_then(|values| {
-        let form = SchemaForm::of(schema).filter(|form| form.takes(&values))?;
-        Some(form.fields(&values))
-    });
+    let fields = values.and_then(|values| SchemaForm::of(schema)?.fields(&values, &Suggestions::new()));
     html! {
         @match fields {
             Some(fields) => (fields),
@@ -371,10 +386,9 @@ async fn config_text(
     form: &FormFields,
 ) -> Result<String, Problem> {
     let (view, _) = app.admin().enabled_plugin(&viewer.caller, key).await?;
-    Ok(match SchemaForm::read_shown(view.config_schema.as_ref(), form)? {
-        Some(values) => serde_json::to_string_pretty(&values).unwrap_or_default(),
-        None => form.text("config").to_owned(),
-    })
+    let shown = view.config_schema.as_ref().and_then(SchemaForm::of);
+    let filled = SchemaForm::read_shown(form, shown.as_ref())?;
+    Ok(filled.map_or_else(|| form.text("config").to_owned(), |text| indent_json(&text)))
 }
 
 async fn save(app: &App, viewer: &Viewer, key: &ToolKey, form: &FormFields) -> Result<(), Problem> {

@@ -14,6 +14,23 @@ function isInUse(part) {
   return part.contains(document.activeElement) || isSelected;
 }
 
+// Times as people say them; the exact one is shown on hover. Those in a selection stay as they are.
+const PERIODS = [[60, "second"], [60, "minute"], [24, "hour"], [31, "day"]];
+const words = new Intl.RelativeTimeFormat("en", { numeric: "auto" });
+function sayTimes(part, now = Date.now()) {
+  for (const time of part.querySelectorAll("time[datetime]")) {
+    let amount = (Date.parse(time.dateTime) - now) / 1000;
+    const period = PERIODS.find(([many]) => {
+      const fits = Math.abs(amount) < many;
+      if (!fits) amount /= many;
+      return fits;
+    });
+    time.title ||= time.textContent;
+    const text = period ? words.format(Math.trunc(amount), period[1]) : time.title;
+    if (time.textContent !== text && !(time.isConnected && isInUse(time))) time.textContent = text;
+  }
+}
+
 async function refresh(part) {
   const response = await fetch(part.dataset.refresh, { credentials: "same-origin", redirect: "manual" });
   if (response.type === "opaqueredirect") {
@@ -26,6 +43,7 @@ async function refresh(part) {
   if (text !== part.dataset.shown && !isInUse(part)) {
     part.dataset.shown = text;
     part.innerHTML = text;
+    sayTimes(part);
     if (part === badge) announce();
   }
 }
@@ -93,6 +111,7 @@ function changeRows({ rows, removed, left_out }) {
   const find = (key) => body.querySelector(`[data-row="${CSS.escape(key)}"]`);
   const parsed = document.createElement("template");
   parsed.innerHTML = rows;
+  sayTimes(parsed.content);
   const added = [];
   if (body) {
     for (const row of removed.map(find).filter(Boolean)) {
@@ -120,9 +139,13 @@ function showWhole({ html }) {
   isStale = isInUse(list);
   if (!isStale) {
     list.innerHTML = html;
+    sayTimes(list);
   } else {
     const parsed = document.createElement("template");
     parsed.innerHTML = html;
+    // Rows are compared, so that both say their times at one moment.
+    const now = Date.now();
+    for (const part of [list, parsed.content]) sayTimes(part, now);
     const [body, wanted] = [list, parsed.content].map((part) => part.querySelector("tbody"));
     if (wanted && [...(body?.rows ?? [])].some(isInUse)) isStale = putAround(body, [...wanted.rows]);
   }
@@ -223,6 +246,9 @@ document.addEventListener("visibilitychange", () => {
   else start();
 });
 window.addEventListener("pagehide", () => source?.close());
+
+sayTimes(document);
+setInterval(() => sayTimes(document), 6 * PERIOD_MS);
 
 // The inbox offers notifications of the browser, where a person has not answered before.
 const inbox = document.querySelector("[data-notify]");

@@ -22,11 +22,14 @@ mod audit;
 mod open_sessions;
 mod session_files;
 mod tokens;
+mod installation;
+mod webhooks;
+mod documents;
 mod owned_plugins;
 mod catalogue;
+mod own_tools;
 mod try_definition;
 mod try_out;
-mod schema_form;
 mod agent_tools;
 mod explain;
 mod organizations;
@@ -39,6 +42,8 @@ mod credential_form;
 mod assertions;
 mod history;
 mod policies;
+mod document_form;
+mod schema_form;
 
 // Pages of calls and numbers.
 mod overview;
@@ -183,7 +188,16 @@ fn add_plugin_pages(router: Router<App>) -> Router<App> {
         .route("/console/catalogue/{org}/{namespace}", get(catalogue::page).post(catalogue::put))
         .route("/console/try/{org}", get(try_definition::page).post(try_definition::run))
         .route("/console/try/{org}/{namespace}/{tool}", get(try_out::page).post(try_out::run))
+        .route("/console/tools/{org}", get(own_tools::list))
+        .route("/console/tools/{org}/edit", get(own_tools::edit).post(own_tools::save))
+        .route("/console/tools/{org}/import", get(own_tools::import).post(own_tools::import_chosen))
+        .route("/console/tools/{org}/{namespace}", get(own_tools::page).post(own_tools::act))
+        .route(
+            "/console/tools/{org}/{namespace}/grant",
+            get(documents::tool_grant).post(documents::put_tool_grant),
+        )
         .route("/console/plugins", get(plugins::list))
+        .route("/console/plugins/{namespace}/grant", get(documents::grant).post(documents::put_grant))
         .route("/console/plugins/{namespace}", get(plugins::page))
         .route("/console/plugins/{namespace}/hints", post(hints::confirm))
         .route("/console/plugins/{namespace}/{act}", post(plugins::act))
@@ -228,6 +242,17 @@ fn add_organization_pages(router: Router<App>) -> Router<App> {
             "/console/policies/organizations/{org}/assertions",
             get(assertions::page).post(assertions::change),
         )
+        .route("/console/publisher-keys", get(documents::keys))
+        .route("/console/publisher-keys/edit", get(documents::key).post(documents::put_key))
+        .route("/console/organizations/{org}/publisher-keys", get(documents::keys))
+        .route(
+            "/console/organizations/{org}/publisher-keys/edit",
+            get(documents::key).post(documents::put_key),
+        )
+        .route("/console/webhooks/{org}", get(webhooks::list).post(webhooks::create))
+        .route("/console/webhooks/{org}/{name}", get(webhooks::page).post(webhooks::act))
+        .route("/console/installation", get(installation::page))
+        .route("/console/installation/backup", post(installation::back_up))
         .route("/console/tokens", get(tokens::list).post(tokens::create))
         .route("/console/tokens/{id}/revoke", post(tokens::revoke))
 }

@@ -20,6 +20,7 @@ use toolgate_http::{credentials, plugins};
 use toolgate_state::documents::DocumentKey;
 
 use super::credentials::{credentials_table, list_address as credentials_address};
+use super::documents::keys_address;
 use super::elements::{
     Filters, PAGE_BYTES, ROWS, digest, empty, json, next_page, short, table, warnings_list,
 };
@@ -197,6 +198,9 @@ fn links_of(organization: &Name) -> Markup {
             li { a href=(format!("/console/calls?organization={organization}")) { "Calls" } }
             li { a href=(format!("/console/sessions?organization={organization}")) { "Sessions" } }
             li { a href=(format!("/console/audit?organization={organization}&kind=admin")) { "Administrative acts" } }
+            li { a href=(format!("/console/tools/{organization}")) { "Tools made here" } }
+            li { a href=(format!("/console/webhooks/{organization}")) { "Webhooks" } }
+            li { a href=(keys_address(Some(organization))) { "Publishers' keys" } }
             li { a href="/console/tokens" { "Tokens" } }
         }
     }

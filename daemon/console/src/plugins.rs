@@ -157,7 +157,10 @@ pub(super) fn show(viewer: &Viewer, holder: &Holder, loaded: &PluginLoaded) -> M
         section aria-labelledby="versions" {
             h2 id="versions" { "Versions" }
             (versions(plugin))
-            @if !plugin.built_in { p { a.button href=(holder.address_for(&plugin.namespace)) { "Load another version" } } }
+            p {
+                @if !plugin.built_in { a.button href=(holder.address_for(&plugin.namespace)) { "Load another version" } }
+                @if matches!(holder, Holder::Platform) { a.button href={ (address(&plugin.namespace)) "/grant" } { "Grant" } }
+            }
             (changes(viewer, holder, plugin))
         }
         section aria-labelledby="capabilities" {

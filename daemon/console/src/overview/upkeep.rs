@@ -3,13 +3,15 @@
 use std::sync::atomic::Ordering;
 
 use maud::{Markup, html};
+use toolgate_api::approval::ApprovalState;
 use toolgate_api::name::Name;
 use toolgate_core::identity::Access;
 use toolgate_http::problem::Problem;
 use toolgate_http::state::App;
 use toolgate_state::clock::now_ms;
-use toolgate_state::store::{ENDING_MS, EndingKind, EndingRow};
+use toolgate_state::store::{ApprovalFilter, ApprovalRow, ENDING_MS, EndingKind, EndingRow};
 
+use crate::approvals::{START_CHARS, wish_or_start};
 use crate::elements::{bytes, number, percent_encode, short, time};
 use crate::viewer::Viewer;
 
@@ -21,16 +23,25 @@ const LISTED: usize = 20;
 const LOW_BYTES: [u64; 2] = [5 << 30, 1 << 30];
 /// Age of the last backup from which its tile warns.
 const BACKUP_MS: u64 = 7 * 24 * 3_600_000;
+/// Approvals that are named, each with its link.
+const FIRST: u32 = 5;
 /// Approvals that are counted at most.
 const COUNTED: u64 = 1_000;
 
 /// What a person looks after, as far as the viewer may see it.
 pub(super) struct Upkeep {
     /// None for those who do not decide.
-    approvals: Option<u64>,
+    approvals: Option<Waiting>,
     /// The soonest first.
     ending: Vec<EndingRow>,
     platform: Option<OfPlatform>,
+}
+
+/// The calls that wait for a person.
+struct Waiting {
+    count: u64,
+    /// The oldest.
+    first: Vec<ApprovalRow>,
 }
 
 /// What operators look after.
@@ -63,7 +74,7 @@ impl Upkeep {
     ) -> Result<Self, Problem> {
         let (services, now) = (app.services(), now_ms());
         let approvals = match viewer.may(Access::Decide) {
-            true => Some(services.store.count_open_approvals(organization, now, COUNTED).await?),
+            true => Some(Waiting::load(app, organization, now).await?),
             false => None,
         };
         let mut ending = match viewer.may(Access::Own) {
@@ -81,7 +92,8 @@ impl Upkeep {
     pub(super) fn needs(&self) -> Markup {
         let now = now_ms();
         let soon = |row: &&EndingRow| row.ends_ms < now.saturating_add(ENDING_MS);
-        let approvals = self.approvals.unwrap_or(0);
+        let approvals = self.approvals.as_ref().map_or(0, |waiting| waiting.count);
+        let first = self.approvals.as_ref().map_or(&[][..], |waiting| &waiting.first);
         let platform = self.platform.as_ref();
         let count = |pick: fn(&OfPlatform) -> u64| platform.map_or(0, pick);
         let (webhooks, expired) = (count(|of| of.webhooks_failing), count(|of| of.credentials_expired));
@@ -95,7 +107,10 @@ impl Upkeep {
             section aria-labelledby="needs" {
                 h2 id="needs" { "Needs a person" }
                 ul.needs {
-                    @if approvals > 0 {
+                    @for row in first {
+                        li { a href={ "/console/approvals/" (row.id) } { (row.agent) " " (wish_or_start(row)) } }
+                    }
+                    @if approvals > first.len() as u64 {
                         li { a href="/console/approvals" { (number(approvals)) (if approvals == 1 { " call waits" } else { " calls wait" }) " for approval" } }
                     }
                     @if broken > 0 {
@@ -104,7 +119,7 @@ impl Upkeep {
                     @if expired > 0 { li { (number(expired)) " credentials have expired" } }
                     @if webhooks > 0 { li { (number(webhooks)) " webhooks cannot be reached, and are tried again" } }
                     @for row in self.ending.iter().filter(soon).take(LISTED) { li { (ends(row)) } }
-                    @if no_backup { li { "There is no backup: " code { "toolgate backup FILE" } } }
+                    @if no_backup { li { a href="/console/installation" { "There is no backup" } } }
                 }
             }
         }
@@ -124,9 +139,9 @@ impl Upkeep {
 
     pub(super) fn tiles(&self) -> Vec<Tile> {
         let mut tiles = Vec::new();
-        if let Some(approvals) = self.approvals {
-            let tone = if approvals > 0 { "warn" } else { "good" };
-            tiles.push(Tile::new("Waiting approvals", number(approvals), tone).to("/console/approvals"));
+        if let Some(Waiting { count, .. }) = self.approvals {
+            let tone = if count > 0 { "warn" } else { "good" };
+            tiles.push(Tile::new("Waiting approvals", number(count), tone).to("/console/approvals"));
         }
         let within = |ahead_ms| {
             let end = now_ms().saturating_add(ahead_ms);
@@ -138,6 +153,16 @@ impl Upkeep {
             tiles.extend(platform.tiles());
         }
         tiles
+    }
+}
+
+impl Waiting {
+    async fn load(app: &App, organization: Option<&Name>, now: u64) -> Result<Self, Problem> {
+        let store = &app.services().store;
+        let filter = ApprovalFilter { organization, state: Some(ApprovalState::Pending), after: None };
+        let mut first = store.inbox_approvals(filter, FIRST, START_CHARS + 1).await?;
+        first.retain(|row| row.expires_ms > now);
+        Ok(Self { count: store.count_open_approvals(organization, now, COUNTED).await?, first })
     }
 }
 
@@ -196,7 +221,10 @@ impl OfPlatform {
         }
         let is_old = self.last_backup_ms.is_none_or(|at_ms| now.saturating_sub(at_ms) > BACKUP_MS);
         let value = self.last_backup_ms.map_or_else(|| html! { "none" }, time);
-        tiles.push(Tile { value, ..Tile::new("Last backup", "", if is_old { "warn" } else { "good" }) });
+        tiles.push(
+            Tile { value, ..Tile::new("Last backup", "", if is_old { "warn" } else { "good" }) }
+                .to("/console/installation"),
+        );
         tiles
     }
 }
