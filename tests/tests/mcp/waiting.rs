@@ -51,7 +51,7 @@ fn call_within(client: &Client, session: &str, params: &Value) -> String {
 /// G11: a waiting call is posted again only when it is decided, so it neither fills the log nor asks again for what was denied.
 #[test]
 fn g11_a_denial_reaches_a_waiting_client_of_each_revision_and_a_wait_records_nothing() {
-    const ROUNDS: usize = 8;
+    const ROUNDS: usize = 100;
     let (server, owner) = supervised();
     let session = initialize(&server.agent);
     for round in 0..2 * ROUNDS {
@@ -67,8 +67,40 @@ fn g11_a_denial_reaches_a_waiting_client_of_each_revision_and_a_wait_records_not
         assert!(answer.contains("a person denied this call"), "{round}: {answer}");
     }
     // One record that it waits, and one of its end.
-    let records = server.operator.audit("kind=call&limit=100").len();
+    let records = server.operator.audit("kind=call&limit=1000").len();
     assert!(records <= 2 * 2 * ROUNDS, "{records} records of {} calls", 2 * ROUNDS);
+}
+
+/// G11: a client that posts again and again asks once, and is told the denial.
+#[test]
+fn g11_a_denial_reaches_a_client_that_posts_in_a_loop() {
+    let (server, owner) = supervised();
+    for round in 0..20 {
+        let write = write_call(&format!("{round}.txt"));
+        let post = || send_at(&server.agent, "/mcp?wait_ms=0", &write).to_string();
+        std::thread::scope(|threads| {
+            let calling = threads.spawn(|| while !post().contains("a person denied this call") {});
+            owner.post(&pending_approval(&owner), &json!({"decision": "deny"})).expect(200);
+            calling.join().expect("the denial");
+        });
+        let waiting = owner.get("/v1/approvals?state=pending").expect(200).json();
+        assert_eq!(waiting["items"], json!([]), "{round}: it is asked again");
+    }
+}
+
+/// Sends a call of revision 2026-07-28 to an address.
+fn send_at(client: &Client, address: &str, call: &Value) -> Value {
+    let headers = [
+        ("Content-Type", "application/json"),
+        ("Accept", "application/json, text/event-stream"),
+        ("MCP-Protocol-Version", "2026-07-28"),
+        ("Mcp-Method", "tools/call"),
+        ("Mcp-Name", "call_files_write"),
+    ];
+    let mut params = call.clone();
+    params["_meta"] = meta();
+    let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}).to_string();
+    client.send("POST", address, &headers, body.as_bytes()).expect(200).json()
 }
 
 /// G11: the approval of a client that gave up can still be given, and the call that it makes again runs.
@@ -97,17 +129,7 @@ fn g11_a_client_that_gives_up_finds_its_call_again() {
 #[test]
 fn g11_a_client_says_in_its_address_how_long_a_call_waits() {
     let (server, owner) = supervised();
-    let headers = [
-        ("Content-Type", "application/json"),
-        ("Accept", "application/json, text/event-stream"),
-        ("MCP-Protocol-Version", "2026-07-28"),
-        ("Mcp-Method", "tools/call"),
-        ("Mcp-Name", "call_files_write"),
-    ];
-    let mut params = write_call("notes.txt");
-    params["_meta"] = meta();
-    let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}).to_string();
-    let send = || server.agent.send("POST", "/mcp?wait_ms=0", &headers, body.as_bytes()).expect(200).json();
+    let send = || send_at(&server.agent, "/mcp?wait_ms=0", &write_call("notes.txt"));
     let answer = send();
     assert!(answer["result"]["isError"] == true && answer.to_string().contains("approval"), "{answer}");
     owner.post(&pending_approval(&owner), &json!({"decision": "approve"})).expect(200);
