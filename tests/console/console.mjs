@@ -46,10 +46,10 @@ export async function until(what, holds) {
 }
 
 // Sends a request to the programming interface with the token of a role.
-export async function api(role, method, path, body) {
+export async function api(role, method, path, body, headers = {}) {
   const response = await fetch(address + path, {
     method,
-    headers: { authorization: `Bearer ${tokens[role]}`, "content-type": "application/json" },
+    headers: { authorization: `Bearer ${tokens[role]}`, "content-type": "application/json", ...headers },
     body: body && JSON.stringify(body),
   });
   const text = await response.text();

@@ -106,7 +106,7 @@ async function editThePolicy(page) {
   await page.goto("/console/organizations/acme");
   await page.getByRole("link", { name: "Edit the policy" }).click();
   await page.getByLabel("Document, as JSON").fill('{"enabled": "*", "disabled": ["pay/quote"]}');
-  await page.getByRole("button", { name: "Show what would change" }).click();
+  await page.locator("section[aria-labelledby=as-text]").getByRole("button", { name: "Show what would change" }).click();
   await page.getByRole("row").filter({ hasText: "quote" }).filter({ hasText: "refused" }).waitFor();
   check((await api("owner", "GET", "/v1/orgs/acme/policy")).disabled === undefined, "a preview changes the policy");
   await page.getByRole("button", { name: "Put it in force" }).click();

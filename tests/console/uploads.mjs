@@ -73,13 +73,13 @@ async function writeAFileWithTheKeyboard(page) {
 async function tryAssertions(page) {
   await page.goto("/console/organizations/acme");
   await page.getByRole("link", { name: "Assertions", exact: true }).click();
-  const write = (tool) => page.getByLabel("Assertions, as JSON").fill(JSON.stringify({ assertions: [{ name: "quiet", never: { tools: [tool] } }] }));
+  const write = (tool) => page.getByLabel("Document, as JSON").fill(JSON.stringify({ assertions: [{ name: "quiet", never: { tools: [tool] } }] }));
   await write("pay/send");
-  await page.getByRole("button", { name: "Try them" }).click();
+  await page.locator("section[aria-labelledby=as-text]").getByRole("button", { name: "Try them" }).click();
   await page.getByText("Not all of them hold").waitFor();
   await accessible(page);
   await write("files/delete");
-  await page.getByRole("button", { name: "Try them" }).click();
+  await page.locator("section[aria-labelledby=as-text]").getByRole("button", { name: "Try them" }).click();
   await page.getByRole("button", { name: "Put them in force" }).click();
   await page.getByRole("cell", { name: "holds" }).waitFor();
   await accessible(page);

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use toolgate_tests::upstream::{self, Upstream};
 use toolgate_tests::{Client, Daemon, json, process};
 
 use crate::changes::plugin;
@@ -76,6 +77,21 @@ fn o6_people_decide_with_the_keyboard_without_a_script_and_while_they_watch() {
 fn o6_owners_and_operators_watch_calls_find_out_why_and_change_things() {
     let (daemon, tenant) = start();
     run("operators.mjs", &daemon, &tenant);
+}
+
+#[test]
+#[cfg_attr(not(has = "console"), ignore = "needs Chromium, which `.ci/install-test-tools` installs")]
+fn o6_ten_tasks_take_few_clicks_from_the_overview() {
+    let upstream = Upstream::start();
+    upstream.resolve_api();
+    upstream.answer(|_| upstream::ok("application/json", r#"{"now": "rain"}"#));
+    let daemon = Daemon::start(PROGRAM, &upstream.settings());
+    let operator = daemon.operator();
+    operator.load_confirmed("pay", &payments());
+    let tenant = Tenant::make(&operator, "acme");
+    let grant = upstream.grant(json!({"network": [{"host": "api.upstream.test", "port": 8443}]}));
+    operator.make("/v1/orgs/acme/tools/weather/grant", &grant).expect(201);
+    run("tasks.mjs", &daemon, &tenant);
 }
 
 #[test]

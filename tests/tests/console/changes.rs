@@ -239,7 +239,7 @@ fn o6_a_policy_is_in_force_after_its_changes_were_shown() {
         let address = format!("/console/policies/organizations/{}", tenant.name);
         let in_force = || tenant.owner.get(&format!("/v1/orgs/{}/policy", tenant.name)).expect(200).json();
         let wanted = json!({"enabled": "*", "disabled": ["pay/send"]});
-        let edit = form(&person, &address, &address);
+        let edit = Form::as_text(&person.page(&address));
         let before = in_force();
         let preview = person.submit(&edit.clone().with("text", &wanted.to_string())).expect(200).text();
         assert!(unescape(&preview).contains("pay/send"), "{preview}");
@@ -247,6 +247,16 @@ fn o6_a_policy_is_in_force_after_its_changes_were_shown() {
         let puts = |form: &Form| form.field("act") == Some("put");
         let confirmed = Form::all(&preview).into_iter().find(puts).expect("a form that puts");
         assert_eq!(confirmed.field("text"), Some(wanted.to_string().as_str()));
+        // The fields say what the text says, and the text what the fields say.
+        let fields = Form::as_fields(&preview);
+        assert_eq!((fields.field("field-0-mode"), fields.field("field-1")), (Some("all"), Some("pay/send")));
+        let changed = fields.clone().with("act", "preview").with("field-1", "pay/quote\npay/send");
+        let both = person.submit(&changed).expect(200).text();
+        let text = Form::as_text(&both).field("text").expect("a text").to_owned();
+        let text: toolgate_tests::Value = serde_json::from_str(&text).expect("JSON");
+        assert_eq!(text, json!({"enabled": "*", "disabled": ["pay/quote", "pay/send"]}));
+        let other = person.submit(&changed.with("schema", "another"));
+        assert_eq!(other.status, 409, "{}", other.text());
         person.submit(&confirmed).expect(303);
         assert_eq!(in_force()["disabled"], json!(["pay/send"]));
         // Another change since then is not overwritten, and what was written is kept.

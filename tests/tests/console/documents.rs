@@ -106,7 +106,7 @@ fn g17_assertions_are_tried_put_in_force_and_shown_before_a_policy_breaks_them()
             let assertion = json!({"name": "quiet", "never": {"agents": ["bot"], "tools": [tool]}});
             json!({"assertions": [assertion]}).to_string()
         };
-        let attempt = Form::with_act(&page, "try");
+        let attempt = Form::as_text(&page).with("act", "try");
         let fails = person.submit(&attempt.clone().with("text", &text("pay/send"))).expect(200).text();
         assert!(fails.contains("Not all of them hold") && fails.contains("pay/send"), "{fails}");
         assert!(!Form::all(&fails).iter().any(|form| form.field("act") == Some("put")), "{fails}");
@@ -126,7 +126,7 @@ fn g17_assertions_are_tried_put_in_force_and_shown_before_a_policy_breaks_them()
         expect_conflict(&person.submit(&put));
         // The agent may not get the tool any more: its document says so before it is put in force.
         let agent = format!("/console/policies/agents/{}/bot", tenant.name);
-        let edit = Form::find(&person.page(&agent), &agent);
+        let edit = Form::as_text(&person.page(&agent));
         let opened = json!({"enabled": ["pay/*", "files/*"]}).to_string();
         let preview = person.submit(&edit.clone().with("text", &opened)).expect(200).text();
         assert!(preview.contains("Assertions that would fail") && preview.contains("quiet"), "{preview}");
@@ -220,4 +220,104 @@ fn g11_an_approval_shows_its_cost_and_a_written_file_against_the_old_one() {
     // An approver sees the call, and not what else is in the session.
     let page = Person::sign_in(&tenant.approver).page(&address);
     assert!(page.contains("What it would cost") && !page.contains("-two"), "{page}");
+}
+
+#[test]
+fn o6_an_operator_grants_and_enters_keys_in_forms() {
+    let daemon = Daemon::start(PROGRAM, "");
+    let operator = daemon.operator();
+    operator.load_confirmed("pay", &payments());
+    let person = Person::sign_in(&operator);
+    let address = "/console/plugins/pay/grant";
+    let fields = Form::as_fields(&person.page(address)).with("act", "put");
+    let unsound = person.submit(&fields.clone().with("field-1-mode", "these").with("field-1-0-1", "no host"));
+    assert!(matches!(unsound.status, 400 | 422), "{}", unsound.text());
+    check_page(address, &unsound.text());
+    assert!(unsound.text().contains("no host"), "{}", unsound.text());
+    let granted = || operator.get("/v1/plugins/pay/grant").expect(200).json();
+    person.submit(&fields.with("field-0", "workspace").with("field-1-0-1", "api.example.com")).expect(303);
+    assert_eq!(granted()["network"], json!([{"host": "api.example.com"}]));
+    let text = Form::as_text(&person.page(address)).with("act", "put").with("text", "{}");
+    person.submit(&text).expect(303);
+    assert_eq!(granted(), json!({}));
+
+    let keys = "/console/publisher-keys";
+    assert!(person.page(keys).contains("There is no key yet"));
+    let address = format!("{keys}/edit?name=acme-1");
+    let key = Form::as_fields(&person.page(&address)).with("act", "put").with("field-0", "acme");
+    let wrong = person.submit(&key.clone().with("field-1", "no key"));
+    assert!(matches!(wrong.status, 400 | 422), "{}", wrong.text());
+    let public = "ed25519:11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=";
+    person.submit(&key.with("field-1", public).with("field-2", "pay")).expect(303);
+    let stored = operator.get("/v1/platform/publisher-keys/acme-1").expect(200).json();
+    assert_eq!(stored, json!({"publisher": "acme", "public_key": public, "namespaces": ["pay"]}));
+    assert!(person.page(keys).contains("acme-1"));
+    person.submit(&Form::with_act(&person.page(&address), "delete")).expect(303);
+    operator.get("/v1/platform/publisher-keys/acme-1").expect_refusal(404, "NOT_FOUND");
+
+    let page = unescape(&person.page("/console/installation"));
+    assert!(page.contains("There was none yet") && page.contains("sandbox.instances"), "{page}");
+    let backup = person.submit(&form(&person, "/console/installation", "/console/installation/backup"));
+    assert_eq!((backup.status, &backup.body[..2]), (200, &[0x1f, 0x8b][..]), "a compressed file");
+    assert!(!person.page("/console/installation").contains("There was none yet"));
+}
+
+#[test]
+fn o6_an_owner_makes_webhooks_and_keys_and_grants_nothing() {
+    let upstream = Upstream::start();
+    upstream.answer(|_| upstream::answer(204, &[], b""));
+    let daemon = Daemon::start(PROGRAM, "[webhooks]\nhosts = [\"hooks.example.org\"]\n");
+    let operator = daemon.operator();
+    operator.load_confirmed("pay", &payments());
+    let tenant = Tenant::make(&operator, "acme");
+    let person = Person::sign_in(&tenant.owner);
+    let address = "/console/webhooks/acme";
+    let create = form(&person, address, address).with("name", "desk");
+    let elsewhere = person.submit(&create.clone().with("url", "https://elsewhere.example/x"));
+    assert!(
+        elsewhere.status >= 400 && elsewhere.text().contains("elsewhere.example"),
+        "{}",
+        elsewhere.text()
+    );
+    let made = person.submit(&create.with("url", "https://hooks.example.org/x")).expect(200).text();
+    assert!(made.contains("It is not shown again"), "{made}");
+    let page = person.page("/console/webhooks/acme/desk");
+    assert!(page.contains("Nothing was sent yet") && page.contains("https://hooks.example.org/x"), "{page}");
+    let tested = person.submit(&Form::with_act(&page, "test")).expect(200).text();
+    assert!(tested.contains("did not take the test event"), "{tested}");
+    person.submit(&Form::with_act(&page, "delete")).expect(303);
+    tenant.owner.get("/v1/orgs/acme/webhooks/desk").expect_refusal(404, "NOT_FOUND");
+    let own = "/console/organizations/acme/publisher-keys";
+    assert!(person.page(own).contains("There is no key yet"));
+    for refused in ["/console/publisher-keys", "/console/plugins/pay/grant", "/console/installation"] {
+        assert_eq!(person.get(refused).status, 403, "{refused}");
+    }
+    for foreign in
+        ["/console/webhooks/none", "/console/tools/none", "/console/organizations/none/publisher-keys"]
+    {
+        assert_eq!(person.get(foreign).status, 404, "{foreign}");
+    }
+}
+
+#[test]
+fn m4_a_mounted_server_shows_its_changes_before_they_are_approved() {
+    let upstream = Upstream::start();
+    upstream.resolve_api();
+    upstream.answer(|_| upstream::answer(404, &[], b"{}"));
+    let daemon = Daemon::start(PROGRAM, &upstream.settings());
+    let operator = daemon.operator();
+    let tenant = Tenant::make(&operator, "acme");
+    let person = Person::sign_in(&tenant.owner);
+    let address = "/console/tools/acme/edit?name=notes";
+    let page = person.page(&format!("{address}&kind=mcp"));
+    let fields = Form::as_fields(&page);
+    assert_eq!(fields.field("field-0"), Some("mcp"), "{page}");
+    let draft = fields
+        .with("act", "check")
+        .with("field-2", "Notes.")
+        .with("field-7", "https://api.upstream.test:8443/mcp");
+    let refused = person.submit(&draft);
+    assert!(refused.status >= 400, "{}", refused.text());
+    check_page(address, &refused.text());
+    assert!(unescape(&refused.text()).contains("https://api.upstream.test:8443/mcp"), "{}", refused.text());
 }

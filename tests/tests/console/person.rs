@@ -163,6 +163,20 @@ impl Form {
         found.unwrap_or_else(|| panic!("no form with the act {act}\n{page}"))
     }
 
+    /// The form with the text of a document, which stands beside its fields.
+    #[track_caller]
+    pub fn as_text(page: &str) -> Self {
+        let is_text = |form: &Self| form.field("text").is_some() && form.field("act").is_none();
+        Self::all(page).into_iter().find(is_text).unwrap_or_else(|| panic!("no document as text\n{page}"))
+    }
+
+    /// The form with the fields of a document.
+    #[track_caller]
+    pub fn as_fields(page: &str) -> Self {
+        let found = Self::all(page).into_iter().find(|form| form.field("fields").is_some());
+        found.unwrap_or_else(|| panic!("no document as fields\n{page}"))
+    }
+
     /// Every form of a page.
     pub fn all(page: &str) -> Vec<Self> {
         Self::all_with_buttons(page).into_iter().map(|(form, _)| form).collect()
