@@ -33,7 +33,7 @@ use toolgate_api::name::Name;
 use toolgate_audit as audit;
 use toolgate_audit::Entry;
 use toolgate_macros::boxed;
-use toolgate_sandbox::{Component, Exchange, Remainder, Slot};
+use toolgate_sandbox::{Component, Exchange, Remainder, Turn};
 use toolgate_state::clock::{monotonic_ms, steady_unix_ms};
 
 use crate::call::RequestedCall;
@@ -273,7 +273,7 @@ impl Services {
 
 impl Dispatcher {
     /// Waits for the organization's turn at a processor, for work on this many bytes of arguments or of a result ([`toolgate_sandbox::Sandbox::turn`]).
-    pub async fn turn(&self, organization: &Name, bytes: usize) -> Option<Slot> {
+    pub async fn turn(&self, organization: &Name, bytes: usize) -> Option<Turn> {
         self.0.sandbox.turn(organization.as_str(), bytes).await
     }
 }

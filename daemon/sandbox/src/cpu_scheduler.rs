@@ -10,7 +10,7 @@
 //! tick, and yielding in its last microseconds would make others wait for its slot. A guest that yields keeps its slot
 //! until tokio has polled all other ready tasks, sockets and timers, and passes it on only if another guest waits. A
 //! guest that waits for the host releases its slot at once. Work of the daemon on long arguments and results takes a slot
-//! too ([`Sandbox::turn`]), so that it counts to its organization. So a guest must be polled as soon as it is woken; never,
+//! too ([`Sandbox::turn`]), so that it counts to its organization, and leaves one processor to others. So a guest must be polled as soon as it is woken; never,
 //! for example, from a response body, which waits for its reader.
 
 use std::pin::Pin;
@@ -40,7 +40,18 @@ pub fn processors() -> usize {
 }
 
 /// Shares the processors among guests.
-pub(crate) struct CpuScheduler(Queue);
+pub(crate) struct CpuScheduler {
+    guests: Queue,
+    /// Work outside of guests, on all processors but one. It cannot be interrupted, so that one is left for short calls.
+    turns: Queue,
+}
+
+/// An organization's turn at a processor, for work outside of guests. Dropping it ends the turn.
+#[derive(Debug)]
+pub struct Turn {
+    _turn: Slot,
+    _guest: Slot,
+}
 
 /// Epoch ticks so far, and the guests that need them. Clones share both.
 #[derive(Clone, Debug, Default)]
@@ -81,20 +92,28 @@ impl Drop for TimeSlice {
 impl CpuScheduler {
     pub(crate) fn new(processors: usize) -> Self {
         // The number of instances already bounds the number of waiting guests.
-        Self(Queue::new(QueueSettings {
-            running: processors,
-            running_per_organization: processors,
-            waiting_per_organization: usize::MAX,
-            waiting: usize::MAX,
-        }))
+        let queue = |running| {
+            Queue::new(QueueSettings {
+                running,
+                running_per_organization: running,
+                waiting_per_organization: usize::MAX,
+                waiting: usize::MAX,
+            })
+        };
+        Self { guests: queue(processors), turns: queue(processors.saturating_sub(1).max(1)) }
     }
 
-    pub(crate) async fn turn(&self, organization: &str, bytes: usize) -> Option<Slot> {
+    pub(crate) async fn turn(&self, organization: &str, bytes: usize) -> Option<Turn> {
         if bytes < TURN_BYTES {
             return None;
         }
+        let deadline = || Instant::now() + TURN_WAIT;
+        let turn = async {
+            let turn = self.turns.enter(organization, deadline).await.ok()?;
+            Some(Turn { _turn: turn, _guest: self.guests.enter(organization, deadline).await.ok()? })
+        };
         // Boxed, so that callers hold no room for what few of them await.
-        Box::pin(self.0.enter(organization, || Instant::now() + TURN_WAIT)).await.ok()
+        Box::pin(turn).await
     }
 
     /// Runs a guest to completion in time slices. The caller enforces the deadline.
@@ -114,9 +133,9 @@ impl CpuScheduler {
                     // `yield_now` polls the I/O driver before this task runs again. Otherwise tokio would poll it only
                     // every 61 polls, that is, every 61 slices.
                     tokio::task::yield_now().await;
-                    self.0.yield_slot(slot, organization, deadline).await
+                    self.guests.yield_slot(slot, organization, deadline).await
                 }
-                None => self.0.enter(organization, || deadline).await,
+                None => self.guests.enter(organization, || deadline).await,
             };
             let Ok(slot) = slot else { return std::future::pending().await };
             slice.begin();
@@ -325,13 +344,21 @@ mod tests {
         let mut guest = pin!(scheduler.run("quiet", soon(), &slice, work));
         assert!(is_pending(guest.as_mut()).await);
         drop(held);
-        let next = waiting.await;
-        let mut third = pin!(scheduler.turn("noisy", TURN_BYTES));
-        assert!(is_pending(third.as_mut()).await);
-        drop(next);
-        assert!(is_pending(third.as_mut()).await, "the other organization comes first");
+        assert!(is_pending(waiting.as_mut()).await, "the other organization comes first");
         guest.await;
-        assert!(third.await.is_some());
+        assert!(waiting.await.is_some());
+    }
+
+    #[tokio::test]
+    async fn r6_work_outside_of_guests_leaves_a_processor_to_guests() {
+        let scheduler = CpuScheduler::new(2);
+        let held = scheduler.turn("noisy", TURN_BYTES).await;
+        let mut waiting = pin!(scheduler.turn("noisy", TURN_BYTES));
+        assert!(is_pending(waiting.as_mut()).await);
+        let (slice, work) = (TimeSlice::default(), pin!(std::future::ready(())));
+        scheduler.run("quiet", soon(), &slice, work).await;
+        drop(held);
+        assert!(waiting.await.is_some());
     }
 
     #[tokio::test]

@@ -23,9 +23,8 @@ use wasmtime::{
 
 use crate::bulk_memory::{self, slice_bulk_memory};
 use crate::compiled_functions::CompiledFunctions;
-use crate::cpu_scheduler::{CpuScheduler, EpochTicks, processors};
+use crate::cpu_scheduler::{CpuScheduler, EpochTicks, Turn, processors};
 use crate::load_error::{LoadError, one_line};
-use crate::queue::Slot;
 use crate::state::CallState;
 use crate::trusted;
 
@@ -200,7 +199,7 @@ impl Sandbox {
 
     /// Waits for the organization's turn at a processor, for work outside of guests on this many bytes. Hold it during the work,
     /// which must not wait for anything. None for work that is too short to need a turn.
-    pub async fn turn(&self, organization: &str, bytes: usize) -> Option<Slot> {
+    pub async fn turn(&self, organization: &str, bytes: usize) -> Option<Turn> {
         self.inner.scheduler.turn(organization, bytes).await
     }
 

@@ -58,7 +58,7 @@ mod testing;
 pub use compiled_functions::{CompiledFunctions, without_data};
 pub use component::Component;
 pub use context::{CallClock, CallContext, CallIdentity, Remainder};
-pub use cpu_scheduler::processors;
+pub use cpu_scheduler::{Turn, processors};
 pub use effect::{BeforeEffect, Effect, ProgressSink};
 pub use egress::{
     CaFileError, Credentials, CredentialsForRequest, EgressSettings, Excerpt, Exchange, ExchangeLimits,

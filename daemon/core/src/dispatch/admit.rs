@@ -17,7 +17,7 @@ use toolgate_api::grant::FilesystemAccess;
 use toolgate_api::hints::Hints;
 use toolgate_api::name::Namespace;
 use toolgate_sandbox::workspace::{Quota, WorkspaceError};
-use toolgate_sandbox::{Component, QueueError, Slot, Workspace};
+use toolgate_sandbox::{Component, QueueError, Slot, Turn, Workspace};
 
 use super::{
     Attempt, CallOptions, Charged, Dispatcher, Stop, after, charge_time, consumer, deadline_of, record,
@@ -39,6 +39,8 @@ pub(super) struct AdmittedEntry {
     /// Time that the decision took.
     pub decision: Duration,
     pub permits: CallPermits,
+    /// Held until the decision is recorded, which handles the arguments once more.
+    pub turn: Option<Turn>,
 }
 
 /// Permits held for the duration of the call and released on drop: a slot of the sandbox, unless the call was stopped, and
@@ -85,18 +87,17 @@ impl Dispatcher {
                 Some(exceeded) => Verdict::Refused(Refusal::rounds_exceeded(exceeded.what, exceeded.allowed)),
             };
             let decision = deciding.elapsed();
-            drop(turn);
             if files.is_none() && options.outer.is_none() && needs_files(&verdict) {
                 files = session.changing_files.try_enter(ONE_ORGANIZATION);
                 if files.is_none() && !stop.is_requested() {
-                    drop(slot);
+                    drop((slot, turn));
                     files = Box::pin(wait_for_files(session, deadline(), stop)).await?;
                     continue;
                 }
             }
             let verdict = self.0.ledger.admit(consumer(attempt), verdict, charge_time());
             if let Some(at) = retry_at(&verdict, stop).filter(|at| *at < deadline()) {
-                drop((slot, files.take()));
+                drop((slot, turn, files.take()));
                 tokio::select! {
                     () = sleep_until(at) => {}
                     () = stop.wait_for_request() => {}
@@ -104,7 +105,14 @@ impl Dispatcher {
                 continue;
             }
             let permits = CallPermits { _slot: slot, _files: files };
-            return Ok(AdmittedEntry { verdict, rules, revision: snapshot.revision, decision, permits });
+            return Ok(AdmittedEntry {
+                verdict,
+                rules,
+                revision: snapshot.revision,
+                decision,
+                permits,
+                turn,
+            });
         }
     }
 }

@@ -134,7 +134,8 @@ impl Dispatcher {
             Ok(entry) => entry,
             Err(error) => return withdraw(running, call, events, record::unrecordable(&error)),
         };
-        let AdmittedEntry { verdict, revision, permits, .. } = admitted;
+        let AdmittedEntry { verdict, revision, permits, turn, .. } = admitted;
+        drop(turn);
         self.withdraw_unneeded(session, &running, &verdict).await;
         let exchanges = options.test.as_ref().map(|test| &test.exchanges);
         let began_ms = running.script_began_ms().or(options.began_ms);

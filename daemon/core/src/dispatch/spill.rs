@@ -9,7 +9,7 @@ use toolgate_api::content::ContentBlock;
 use toolgate_api::error::CallError;
 use toolgate_audit as audit;
 use toolgate_sandbox::workspace::Quota;
-use toolgate_sandbox::{Component, Effect, Slot, output_too_large};
+use toolgate_sandbox::{Component, Effect, Turn, output_too_large};
 use toolgate_state::identifier;
 
 use super::call::raw;
@@ -43,7 +43,7 @@ pub(super) async fn spill(
     session: &Session,
     admitted: &Admitted<Component>,
     json: String,
-    turn: Option<Slot>,
+    turn: Option<Turn>,
     is_for_model: bool,
     effects: &mut Vec<Effect>,
 ) -> Result<Spilled, CallError> {
