@@ -100,6 +100,26 @@ export async function agree(question, action) {
   check(questions.length === 0, `nothing asks: ${question}`);
 }
 
+// Counts the clicks on a page from now on; a key that acts as a click is one. The browser keeps the number across pages.
+export const countClicks = (page) => page.addInitScript(() => {
+  const count = (event) => {
+    // A click on a label is followed by one on its field.
+    const field = event.target.closest("label")?.control;
+    if (field && event.target !== field) return;
+    sessionStorage.setItem("clicks", String(Number(sessionStorage.getItem("clicks")) + 1));
+  };
+  document.addEventListener("click", count, true);
+});
+
+// Does a task from the overview, within a number of clicks on the console's pages.
+export async function within(most, page, what, task) {
+  await page.goto("/console");
+  await page.evaluate(() => sessionStorage.setItem("clicks", "0"));
+  await task();
+  const clicks = Number(await page.evaluate(() => sessionStorage.getItem("clicks")));
+  check(clicks > 0 && clicks <= most, `${what}: ${clicks} clicks, not 1 to ${most}`);
+}
+
 // Presses Tab until the element that has the focus fits. Each element on the way shows its focus.
 export async function tabTo(page, what, fits) {
   for (let presses = 0; presses < 200; presses += 1) {

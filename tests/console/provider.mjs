@@ -1,5 +1,5 @@
 // People sign in at their provider, without a script, too, and connect a credential there. The provider is another site.
-import { accessibility, address, agree, api, check, expectFault, open, run } from "./console.mjs";
+import { accessibility, address, agree, api, check, countClicks, expectFault, open, run, within } from "./console.mjs";
 
 const { TOOLGATE_PROVIDER: provider } = process.env;
 
@@ -75,15 +75,41 @@ async function deleteTheCredential(page) {
   check(items.length === 0, "the credential is still there");
 }
 
+// A person reads what a third party's plugin may reach, accepts it, and connects it at its provider.
+async function acceptAndConnect(page) {
+  await within(8, page, "accept a plugin and connect it", async () => {
+    await page.getByRole("link", { name: "Catalogue", exact: true }).click();
+    await page.getByRole("link", { name: "drives", exact: true }).click();
+    await page.getByText("third party").first().waitFor();
+    await page.getByRole("checkbox", { name: "The organization accepts" }).check();
+    await page.getByRole("button", { name: "Save, enable and connect" }).click();
+    await page.getByRole("link", { name: "OAuth: a person consents" }).click();
+    await page.getByLabel("Name (needed)", { exact: true }).fill("drive");
+    await page.getByLabel("Client id").fill("drive");
+    await page.getByLabel("Client secret", { exact: true }).fill("drive-secret-canary");
+    await page.getByLabel("Authorization URL").fill(`${provider}/auth?prompt=consent`);
+    await page.getByLabel("Token URL").fill(`${provider}/token`);
+    await page.getByLabel("Scopes").fill("openid");
+    await page.getByRole("button", { name: "Store the credential" }).click();
+    await page.getByRole("button", { name: "Connect", exact: true }).click();
+    await page.getByRole("link", { name: "Go on to localhost" }).click();
+    await page.getByRole("button", { name: "Connect again" }).waitFor();
+  });
+  const view = await api("operator", "GET", "/v1/orgs/acme/enabled/drives");
+  check(view.enabled && view.missing_integrations.length === 0, JSON.stringify(view));
+}
+
 await run(async () => {
   await signInWithoutScript();
   await refuseAForgedResponse();
   const page = await open({ elsewhere });
+  await countClicks(page);
   await page.goto("/console");
   await expectAccessible(page);
   await signIn(page, "/console/calls");
   await connectACredential(page);
   await deleteTheCredential(page);
+  await acceptAndConnect(page);
   await page.getByRole("button", { name: "Sign out" }).click();
   await page.getByRole("link", { name: "sign out there" }).waitFor();
   await expectAccessible(page);

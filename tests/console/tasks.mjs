@@ -1,5 +1,5 @@
 // What people come to the console for, each from the overview, within a number of clicks. A key that acts as a click counts as one.
-import { agree, api, check, open, run, signIn } from "./console.mjs";
+import { agree, api, check, countClicks, open, run, signIn, within } from "./console.mjs";
 
 const session = process.env.TOOLGATE_SESSION;
 
@@ -14,29 +14,6 @@ async function ask(id) {
 }
 
 const approval = (id) => api("owner", "GET", `/v1/approvals/${id}`);
-
-// Runs a task from the overview, and counts its clicks.
-async function within(most, page, what, task) {
-  await page.goto("/console");
-  await page.evaluate(() => sessionStorage.setItem("clicks", "0"));
-  await task();
-  const clicks = Number(await page.evaluate(() => sessionStorage.getItem("clicks")));
-  check(clicks <= most, `${what}: ${clicks} clicks, not ${most}`);
-  check(clicks > 0, `${what}: no click was counted`);
-}
-
-async function openCounting(role) {
-  const page = await open();
-  // The browser keeps the number for the session of the window, across pages. A click on a label is another one on its field.
-  await page.addInitScript(() => {
-    document.addEventListener("click", (event) => {
-      if (event.target.closest("label")?.control && event.target !== event.target.closest("label").control) return;
-      sessionStorage.setItem("clicks", String(Number(sessionStorage.getItem("clicks")) + 1));
-    }, true);
-  });
-  await signIn(page, role);
-  return page;
-}
 
 const click = (page, role, name, options = {}) => page.getByRole(role, { name, ...options }).click();
 
@@ -186,7 +163,9 @@ async function follow(page) {
 }
 
 await run(async () => {
-  const page = await openCounting("owner");
+  const page = await open();
+  await countClicks(page);
+  await signIn(page, "owner");
   await decide(page);
   await decideOtherwise(page);
   await makeATool(page);

@@ -42,29 +42,38 @@ pub(super) async fn page(State(app): State<App>, viewer: Viewer) -> Result<Page,
                 }
                 " Those that differ from the defaults are marked."
             }
-            (settings_table(settings))
+            (sections(settings))
         }
         p { a.button href="/console/publisher-keys" { "Publishers' keys" } }
     };
     Ok(Page::new("Installation", main))
 }
 
-fn settings_table(settings: &Config) -> Markup {
+/// The sections, of which those with own settings are open.
+fn sections(settings: &Config) -> Markup {
     let own = settings.differing_keys(&Config::default());
     let values = settings.values();
-    let all = values.iter().flat_map(|(section, values)| {
-        let name =
-            move |key: &str| if section.is_empty() { key.to_owned() } else { format!("{section}.{key}") };
-        values.as_object().into_iter().flatten().map(move |(key, value)| (name(key), value))
-    });
-    let rows = html! {
-        @for (name, value) in all {
-            @let is_own = own.contains(&name);
-            @if is_own || !value.is_null() {
-                tr {
-                    th scope="row" { code { (short(&name)) } @if is_own { " " (badge("warn", "set")) } }
-                    td.wide { code { @match value { Value::String(text) => (cut(text, VALUE_CHARS)), value => (cut(&value.to_string(), VALUE_CHARS)) } } }
+    html! {
+        @for (section, values) in &values {
+            @let name = |key: &str| if section.is_empty() { key.to_owned() } else { format!("{section}.{key}") };
+            @let keys: Vec<(String, &Value)> = values.as_object().into_iter().flatten().map(|(key, value)| (name(key), value))
+                .filter(|(name, value)| own.contains(name) || !value.is_null()).collect();
+            @if !keys.is_empty() {
+                details open[keys.iter().any(|(name, _)| own.contains(name))] {
+                    summary { (if section.is_empty() { "the daemon" } else { section }) }
+                    (settings_table(&keys, &own))
                 }
+            }
+        }
+    }
+}
+
+fn settings_table(keys: &[(String, &Value)], own: &[String]) -> Markup {
+    let rows = html! {
+        @for (name, value) in keys {
+            tr {
+                th scope="row" { code { (short(name)) } @if own.contains(name) { " " (badge("warn", "set")) } }
+                td.wide { code { @match value { Value::String(text) => (cut(text, VALUE_CHARS)), value => (cut(&value.to_string(), VALUE_CHARS)) } } }
             }
         }
     };

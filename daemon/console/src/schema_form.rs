@@ -800,8 +800,8 @@ mod tests {
                 ("field-1-1-key", "new"),
                 ("field-1-1-mode", "all"),
                 ("field-2-0-remove", "on"),
-                ("field-2-2-0", "s"),
-                ("field-2-2-1", "many"),
+                ("field-2-2-1", "s"),
+                ("field-2-2-0", "many"),
             ],
         );
         let expected =

@@ -425,7 +425,7 @@ mod tests {
             3,
             "due before it, the first of the call, and the one that ends it"
         );
-        assert_eq!(scheduler.0.running(), 1, "it keeps its slot while no other guest waits");
+        assert_eq!(scheduler.guests.running(), 1, "it keeps its slot while no other guest waits");
     }
 
     #[tokio::test]
@@ -445,7 +445,7 @@ mod tests {
             let endless = pin!(std::future::pending::<()>());
             let mut kept = pin!(scheduler.run("acme", soon(), &ended, endless));
             assert!(is_pending(kept.as_mut()).await, "it keeps its slot");
-            assert_eq!(scheduler.0.running(), 1);
+            assert_eq!(scheduler.guests.running(), 1);
         }
         scheduler.run("acme", soon(), &never, pin!(std::future::ready(()))).await;
     }

@@ -6,7 +6,7 @@ use toolgate_tests::upstream::{self, Upstream};
 use toolgate_tests::{Client, Daemon, json, process};
 
 use crate::changes::plugin;
-use crate::provider::People;
+use crate::provider::{People, drives};
 use crate::{MARKUP, PROGRAM, Tenant, payments};
 
 /// Runs a script with tokens of each role. Screenshots are kept in the target folder.
@@ -102,6 +102,7 @@ fn o6_ten_tasks_take_few_clicks_from_the_overview() {
 fn o6_people_sign_in_and_connect_a_credential_at_a_provider_of_another_site() {
     let people = People::start();
     people.operator.load_confirmed("pay", &payments());
+    people.operator.load("drives", &drives());
     let tenant = Tenant::make(&people.operator, "acme");
     let provider = format!("http://localhost:{}", people.address.port());
     run_with("provider.mjs", &people.daemon, &tenant, &[("TOOLGATE_PROVIDER", &provider)]);

@@ -394,11 +394,7 @@ fn drive(people: &People, page: &str) -> Form {
 )]
 fn o6_one_click_accepts_enables_and_leads_to_the_provider_and_back() {
     with_people(|people| {
-        let asked =
-            json!({"network": [{"host": "drive.example", "path": "/files/"}], "credentials": ["drive"]});
-        let plugin = PluginFile::new("drives").with_member("capabilities", asked);
-        let plugin = plugin.with_tool("required_integrations", json!(["drive"])).build();
-        people.operator.load("drives", &plugin);
+        people.operator.load("drives", &drives());
         people.operator.replace("/v1/orgs/acme/policy", &json!({"enabled": []})).expect(200);
         let state = || {
             let reply = people.operator.get("/v1/orgs/acme/credentials/drive");
@@ -447,6 +443,13 @@ fn o6_one_click_accepts_enables_and_leads_to_the_provider_and_back() {
         let delete = Form::all(&page).into_iter().find(|form| form.field("act") == Some("delete"));
         ola.submit(&delete.expect("a form")).expect(303);
     });
+}
+
+/// A third party's plugin whose tools need the provider `drive`.
+pub fn drives() -> Vec<u8> {
+    let asked = json!({"network": [{"host": "drive.example", "path": "/files/"}], "credentials": ["drive"]});
+    let plugin = PluginFile::new("drives").with_member("capabilities", asked);
+    plugin.with_tool("required_integrations", json!(["drive"])).build()
 }
 
 /// A person who logs in at a terminal.
