@@ -14,7 +14,7 @@ export const { TOOLGATE_ADDRESS: address, TOOLGATE_PICTURES: pictures } = proces
 export const tokens = JSON.parse(process.env.TOOLGATE_TOKENS);
 
 // Far longer than any step takes on a loaded machine.
-const TIMEOUT_MS = 120_000;
+const TIMEOUT_MS = 300_000;
 
 const FLAGS = [
   "--disable-gpu",
@@ -155,6 +155,8 @@ export async function accessibility(page) {
 export async function run(script) {
   let failure;
   try {
+    // Pages lack what is still being compiled.
+    await until("the plugins", async () => (await (await fetch(`${address}/readyz`)).json()).compiling.length === 0);
     await script();
   } catch (error) {
     failure = error.stack;

@@ -77,8 +77,13 @@ async function deleteTheCredential(page) {
 
 // A person reads what a third party's plugin may reach, accepts it, and connects it at its provider.
 async function acceptAndConnect(page) {
-  await within(8, page, "accept a plugin and connect it", async () => {
+  await within(9, page, "accept a plugin and connect it", async () => {
     await page.getByRole("link", { name: "Catalogue", exact: true }).click();
+    const organization = page.getByLabel("Organization");
+    if (await organization.count()) {
+      await organization.fill("acme");
+      await page.getByRole("button", { name: "Filter" }).click();
+    }
     await page.getByRole("link", { name: "drives", exact: true }).click();
     await page.getByText("third party").first().waitFor();
     await page.getByRole("checkbox", { name: "The organization accepts" }).check();

@@ -8,8 +8,8 @@ async function call(id, tool, args) {
   return (await api("orchestrator", "POST", `/v1/sessions/${session}/calls`, body)).results[0];
 }
 
-async function ask(id) {
-  const { approval } = await call(id, "pay/send", { to: "Bob", amount: 5 });
+async function ask(id, amount) {
+  const { approval } = await call(id, "pay/send", { to: "Bob", amount });
   return approval.id;
 }
 
@@ -18,7 +18,7 @@ const approval = (id) => api("owner", "GET", `/v1/approvals/${id}`);
 const click = (page, role, name, options = {}) => page.getByRole(role, { name, ...options }).click();
 
 async function decide(page) {
-  const id = await ask("t1");
+  const id = await ask("t1", 5);
   await within(2, page, "decide an approval", async () => {
     await click(page, "link", /wants to call/);
     await click(page, "button", "Approve this call");
@@ -28,7 +28,7 @@ async function decide(page) {
 }
 
 async function decideOtherwise(page) {
-  const id = await ask("t2");
+  const id = await ask("t2", 7);
   await within(5, page, "decide with changed arguments", async () => {
     await click(page, "link", /wants to call/);
     await page.getByText("Approve with other arguments").click();

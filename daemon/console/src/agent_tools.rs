@@ -24,7 +24,8 @@ use toolgate_state::documents::DocumentKey;
 
 use super::document_form::Draft;
 use super::elements::{
-    Filters, choice, empty, filter, next_page, parameter, percent_encode, short, verdict, with_code,
+    Filters, choice, compiling_note, empty, filter, next_page, parameter, percent_encode, short, verdict,
+    wait_for_compiling, with_code,
 };
 use super::explain::{self, Matrix, explain_one, tools_from};
 use super::form::FormFields;
@@ -63,7 +64,7 @@ async fn list(
     query: &Matrix,
 ) -> Result<Page, Problem> {
     viewer.caller.may_own(organization)?;
-    app.services().registry.wait_for_all_tools().await;
+    let compiling = wait_for_compiling(app).await;
     let snapshot = app.services().registry.snapshot();
     let rules = snapshot.rules(organization, agent).ok_or_else(|| Problem::no_agent(organization, agent))?;
     check_channel(&rules.organization, query.channel.as_deref())?;
@@ -86,6 +87,7 @@ async fn list(
     let address = format!("/console/explain/{organization}/{agent}/tools");
     let main = html! {
         (filters(uri))
+        (compiling_note(compiling.as_deref()))
         @if shown.is_empty() { (empty("No tool matches.", "Change the filters, or load a plugin:", Some("toolgate plugin load FILE.wasm"))) }
         @else {
             (viewer.form(address, &[("revision", &draft.revision)], html! {

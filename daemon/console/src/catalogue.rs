@@ -13,9 +13,10 @@ use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::name::Name;
 use toolgate_api::name::Namespace;
 use toolgate_core::admin::DocumentWrite;
+use toolgate_core::catalogue::CatalogueQuery;
 use toolgate_http::catalogue::{self as api, CatalogueParameters};
 use toolgate_http::custom::own_tool;
-use toolgate_http::extract::{Path, Query};
+use toolgate_http::extract::Path;
 use toolgate_http::problem::Problem;
 use toolgate_http::state::App;
 use toolgate_state::documents::{DocumentKey, Precondition, Revision, ToolKey};
@@ -23,8 +24,8 @@ use toolgate_state::store::TokenLabels;
 
 use super::credentials::{address as credential_address, address_for_plugin, connect, find_unconnected};
 use super::elements::{
-    Filters, LIST_BYTES, ROWS, badge, block, choice, digest, editable, empty, facts, filter, next_page,
-    notice, number, parameter, percent_encode, short, time, token, whole,
+    Filters, LIST_BYTES, ROWS, badge, block, choice, compiling_note, digest, editable, empty, facts, filter,
+    next_page, notice, number, parameter, percent_encode, short, time, token, wait_for_compiling, whole,
 };
 use super::form::{FormFields, SeeOther};
 use super::hints;
@@ -52,11 +53,14 @@ pub(super) async fn list(
     query.limit = Some(query.limit.unwrap_or(ENTRIES).min(ENTRIES));
     let own = viewer.caller.organization.as_ref().map(Name::to_string);
     let organization = own.or_else(|| query.org.clone());
-    let found = api::list(viewer.client(&app), Query(query)).await?.0;
+    let compiling = wait_for_compiling(&app).await;
+    let query = CatalogueQuery { partial: true, ..api::query(query)? };
+    let found = app.admin().catalogue(&viewer.caller, query).await?;
     let categories: Vec<&str> = found.categories.iter().map(|category| category.category.as_str()).collect();
     let main = html! {
         @if let Some(step) = organizations::first_step(&app, &viewer) { (step) }
         (filters(&viewer, &uri, &categories))
+        (compiling_note(compiling.as_deref()))
         @if organization.is_none() {
             p.quiet { "These are the platform's plugins. Name an organization, to see what it may use and has accepted." }
         }
@@ -225,7 +229,7 @@ fn purpose(app: &App, key: &ToolKey) -> Markup {
                 @let (id, described) = (tool.id().to_string(), tool.descriptor());
                 li {
                     code { (short(&id)) } " " span.quiet { (hints::words(described.hints)) } " "
-                    a href=(try_out::address(key.organization.as_str(), &id)) aria-label={ "Try " (short(&id)) } { "Try it" }
+                    a href=(try_out::address(key.organization.as_str(), &id)) { "Try " (short(&id)) }
                     p { (short(&described.description)) }
                     @if !described.prerequisites.is_empty() { p { "First: " } (words(&described.prerequisites)) }
                     @if let Some(example) = described.examples.first() {

@@ -183,6 +183,11 @@ pub(super) async fn keys(
     Path(OwnerPath { organization }): Path<OwnerPath>,
     Filters(page): Filters<paging::Page>,
 ) -> Result<Page, Problem> {
+    // The interface that is asked checks the organization alone: its routes check the role.
+    match &organization {
+        Some(organization) => app.admin().expect_own(&viewer.caller, organization)?,
+        None => viewer.caller.may(Access::Operate)?,
+    }
     let address = keys_address(organization.as_ref());
     let title = organization
         .as_ref()

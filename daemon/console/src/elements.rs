@@ -4,6 +4,7 @@
 //! hidden characters out; maud escapes the markup.
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use axum::extract::{FromRequestParts, Query};
 use axum::http::Uri;
@@ -31,6 +32,8 @@ const MARKED_CHARS: usize = 1_000;
 pub(crate) const LIST_BYTES: usize = 4 * 1024;
 /// Longest text on a page of one thing, in bytes.
 pub(crate) const PAGE_BYTES: usize = 64 * 1024;
+/// How long a page waits for plugins that are being compiled.
+const COMPILING_PATIENCE: Duration = Duration::from_secs(5);
 /// Rows of a page.
 pub(crate) const ROWS: u32 = 100;
 
@@ -228,6 +231,24 @@ pub(crate) fn verdict(verdict: ToolVerdict) -> Markup {
         ToolVerdict::Allowed => badge("good", "allowed"),
         ToolVerdict::NeedsApproval => badge("warn", "asks a person"),
         ToolVerdict::Refused => badge("bad", "refused"),
+    }
+}
+
+/// Waits for plugins that are being compiled, as long as a person waits for a page. Returns which are left, in words.
+pub(crate) async fn wait_for_compiling(app: &App) -> Option<String> {
+    let registry = &app.services().registry;
+    match tokio::time::timeout(COMPILING_PATIENCE, registry.wait_for_all_tools()).await {
+        Ok(()) => None,
+        Err(_) => registry.snapshot().compiling_text(),
+    }
+}
+
+/// The note of a page that lacks plugins.
+pub(crate) fn compiling_note(compiling: Option<&str>) -> Markup {
+    html! {
+        @if let Some(compiling) = compiling {
+            div.notice.warn role="status" { p { "The daemon is " (compiling) ". This page lacks them: open it again later." } }
+        }
     }
 }
 

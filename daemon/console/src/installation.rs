@@ -1,11 +1,10 @@
 //! The installation, for operators: the settings in force, and backups.
 
-use std::sync::atomic::Ordering;
-
 use axum::extract::State;
 use axum::response::Response;
 use maud::{Markup, html};
 use serde_json::Value;
+use toolgate_core::backup::last_taken;
 use toolgate_core::identity::Access;
 use toolgate_http::backups;
 use toolgate_http::problem::Problem;
@@ -24,12 +23,11 @@ const VALUE_CHARS: usize = 2_000;
 pub(super) async fn page(State(app): State<App>, viewer: Viewer) -> Result<Page, Problem> {
     viewer.caller.may(Access::Operate)?;
     let settings = app.settings();
-    let last_backup_ms =
-        app.services().metrics.observed.last_backup.load(Ordering::Relaxed).saturating_mul(1_000);
+    let last_backup_ms = last_taken(&settings.data).map(|seconds| seconds.saturating_mul(1_000));
     let main = html! {
         section aria-labelledby="backup" {
             h2 id="backup" { "Backup" }
-            p { @match last_backup_ms { 0 => "There was none yet.", at_ms => { "The last one: " (time(at_ms)) "." } } }
+            p { @match last_backup_ms { None => "There was none yet.", Some(at_ms) => { "The last one: " (time(at_ms)) "." } } }
             p.hint { "A backup has no keys of the daemon: keep the folder " code { "keys" } " by itself." }
             (viewer.form("/console/installation/backup", &[], html! { button { "Download a backup" } }))
         }

@@ -18,7 +18,7 @@ use toolgate_state::documents::DocumentKey;
 
 use super::document_form::{Draft, Sent, editor, put, suggestions};
 use super::elements::warnings_list;
-use super::elements::{ROWS, editable, notice, number, short, table, verdict};
+use super::elements::{ROWS, editable, notice, number, short, table, verdict, wait_for_compiling};
 use super::form::{FormFields, SeeOther};
 use super::page::Page;
 use super::viewer::Viewer;
@@ -98,6 +98,11 @@ pub(super) async fn show_changes(
     key: &RuleKey,
     draft: Draft,
 ) -> Result<Response, Problem> {
+    if let Some(compiling) = wait_for_compiling(app).await {
+        let hint = "look again in some seconds: the comparison needs the tools of all plugins";
+        let error = CallError::new(ErrorType::Overloaded, format!("the daemon is {compiling}"), hint);
+        return answer(app, viewer, key, &draft, Answer::Refused(error));
+    }
     let preview = app.admin().preview(&viewer.caller, key.clone(), &draft.text).await;
     answer(app, viewer, key, &draft, preview.map_or_else(Answer::Refused, Answer::Preview))
 }

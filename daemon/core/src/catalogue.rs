@@ -44,6 +44,8 @@ pub struct CatalogueQuery {
     pub cursor: Option<String>,
     /// Entries of a page.
     pub limit: u32,
+    /// Whether plugins that are still being compiled are left out, not waited for.
+    pub partial: bool,
 }
 
 /// The order of the entries.

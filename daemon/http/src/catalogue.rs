@@ -85,6 +85,15 @@ pub async fn list(
     Client { app, caller }: Client,
     Query(parameters): Query<CatalogueParameters>,
 ) -> Result<axum::Json<CatalogueView>, Problem> {
+    Ok(axum::Json(app.admin().catalogue(&caller, query(parameters)?).await?))
+}
+
+/// The query that the parameters ask for.
+///
+/// # Errors
+///
+/// `NOT_FOUND` for an organization that cannot exist, `INVALID_REQUEST` for too many words.
+pub fn query(parameters: CatalogueParameters) -> Result<CatalogueQuery, Problem> {
     let organization = match &parameters.org {
         None => None,
         Some(text) => Some(Name::parse(text).map_err(|_| Problem::not_found("organization"))?),
@@ -94,7 +103,7 @@ pub async fn list(
         let message = format!("`q` has more than {WORDS_CHARS} characters");
         return Err(Problem::new(ErrorType::InvalidRequest, message, "search for some words"));
     }
-    let query = CatalogueQuery {
+    Ok(CatalogueQuery {
         organization,
         words,
         category: parameters.category,
@@ -108,8 +117,8 @@ pub async fn list(
         }),
         cursor: parameters.cursor,
         limit: parameters.limit.unwrap_or(ENTRIES),
-    };
-    Ok(axum::Json(app.admin().catalogue(&caller, query).await?))
+        partial: false,
+    })
 }
 
 fn kinds(filter: KindFilter) -> Vec<PluginKind> {

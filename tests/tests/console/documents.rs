@@ -1,7 +1,7 @@
 //! Organizations, agents and assertions from forms; tries of tools; what helps to decide about a call.
 
 use toolgate_tests::upstream::{self, Upstream};
-use toolgate_tests::{Daemon, Reply, json};
+use toolgate_tests::{Daemon, Reply, json, wait};
 
 use crate::changes::form;
 use crate::pages::check_page;
@@ -259,7 +259,9 @@ fn o6_an_operator_grants_and_enters_keys_in_forms() {
     assert!(page.contains("There was none yet") && page.contains("sandbox.instances"), "{page}");
     let backup = person.submit(&form(&person, "/console/installation", "/console/installation/backup"));
     assert_eq!((backup.status, &backup.body[..2]), (200, &[0x1f, 0x8b][..]), "a compressed file");
-    assert!(!person.page("/console/installation").contains("There was none yet"));
+    wait::until_true("the time of the backup", || {
+        !person.page("/console/installation").contains("There was none yet")
+    });
 }
 
 #[test]
@@ -300,12 +302,13 @@ fn o6_an_owner_makes_webhooks_and_keys_and_grants_nothing() {
 }
 
 #[test]
-fn m4_a_mounted_server_shows_its_changes_before_they_are_approved() {
+fn m4_a_server_that_cannot_be_mounted_loses_nothing_of_the_form() {
     let upstream = Upstream::start();
     upstream.resolve_api();
     upstream.answer(|_| upstream::answer(404, &[], b"{}"));
     let daemon = Daemon::start(PROGRAM, &upstream.settings());
     let operator = daemon.operator();
+    operator.load_confirmed("pay", &payments());
     let tenant = Tenant::make(&operator, "acme");
     let person = Person::sign_in(&tenant.owner);
     let address = "/console/tools/acme/edit?name=notes";

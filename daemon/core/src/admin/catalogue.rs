@@ -50,7 +50,7 @@ impl Admin {
         }
         let registry = &self.services().registry;
         // Only built-in plugins, which are standard ones, are compiled at a start.
-        if query.kinds.as_ref().is_none_or(|kinds| kinds.contains(&PluginKind::Standard)) {
+        if !query.partial && query.kinds.as_ref().is_none_or(|kinds| kinds.contains(&PluginKind::Standard)) {
             registry.wait_for_all_tools().await;
         }
         let facts = self.catalogue_facts(query.organization.as_ref()).await?;
