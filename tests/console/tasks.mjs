@@ -52,7 +52,7 @@ async function makeATool(page) {
     const action = form.getByRole("group", { name: "1", exact: true });
     await action.getByLabel("Name", { exact: false }).first().fill("current");
     await action.getByLabel("Description").first().fill("The weather now.");
-    await action.getByLabel("Path").fill("/points/{city}");
+    await action.getByLabel("Path (needed)").fill("/points/{city}");
     await action.getByText("More:").click();
     const schema = '{"type": "object", "required": ["city"], "properties": {"city": {"type": "string"}}}';
     await action.getByLabel("Input schema").fill(schema);

@@ -19,8 +19,9 @@ use toolgate_http::state::App;
 use toolgate_state::documents::{DocumentKey, DocumentKind};
 
 use super::document_form::{self, Draft, Sent, editor, suggestions};
-use super::elements::{LIST_BYTES, ROWS, badge, editable, notice, number, short, table};
+use super::elements::{Filters, LIST_BYTES, ROWS, badge, editable, notice, number, short, table};
 use super::form::{FormFields, SeeOther};
+use super::history::{self, HistoryQuery, Kept};
 use super::page::Page;
 use super::policies;
 use super::text::cut;
@@ -67,6 +68,19 @@ async fn find(app: &App, viewer: &Viewer, organization: Option<Name>) -> Result<
     }
     let stored = Draft::load(app, &DocumentKey::Assertions(organization.clone()), EXAMPLE).await?;
     Ok(Held { organization, stored })
+}
+
+/// Who changed them when, and the way back.
+pub(super) async fn history(
+    State(app): State<App>,
+    viewer: Viewer,
+    Path(OwnerPath { organization }): Path<OwnerPath>,
+    Filters(revision): Filters<HistoryQuery>,
+) -> Result<Page, Problem> {
+    let address = policies::assertions_address(organization.as_ref());
+    let title = "assertions".to_owned();
+    let kept = Kept { key: DocumentKey::Assertions(organization), title, address, act: "try" };
+    history::show(&app, &viewer, kept, revision).await
 }
 
 /// Tries, puts or deletes assertions.
@@ -143,7 +157,10 @@ async fn show(
             h2 id="in-force" { "In force" }
             (in_force)
             @if !held.stored.revision.is_empty() {
-                p { a.button href=(policies::assertions_address(organization)) { "Check them again" } }
+                p {
+                    a.button href=(policies::assertions_address(organization)) { "Check them again" }
+                    a.button href={ (policies::assertions_address(organization)) "/history" } { "History" }
+                }
                 (deletion(viewer, held))
             }
         }

@@ -23,6 +23,7 @@ use super::document_form::{self, Draft, Sent, editor, suggestions};
 use super::elements::{Filters, ROWS, badge, empty, next_page, notice, short, table};
 use super::fields::Field;
 use super::form::{FormFields, SeeOther};
+use super::history::{self, HistoryQuery, Kept};
 use super::page::Page;
 use super::policies::{can_be_corrected, expect_seen};
 use super::text::{brief, indent_json};
@@ -102,6 +103,7 @@ impl Whole {
                     button.danger data-confirm="Delete the key? It verifies no further load." { "Delete" }
                 }))
             }
+            @if matches!(self.key, DocumentKey::Grant(_)) { p { a href={ (self.address) "/history" } { "History" } } }
             p { a href=(self.back) { "Back" } }
         };
         Page::new(self.title.clone(), main)
@@ -111,6 +113,7 @@ impl Whole {
         expect_seen(app, viewer, &self.key)?;
         let draft = Draft::of(form, self.key.kind())?;
         let changed = match form.text("act") {
+            "show" => return Ok(self.page(app, viewer, &draft, None).into_response()),
             "delete" => app.admin().delete_document(viewer.actor(), &self.key, &draft.precondition()?).await,
             _ => document_form::put(app, viewer, self.key.clone(), &draft).await,
         };
@@ -146,6 +149,17 @@ pub(super) async fn put_grant(
     form: FormFields,
 ) -> Result<Response, Problem> {
     Whole::grant(&app, &viewer, namespace)?.change(&app, &viewer, &form).await
+}
+
+/// Who changed the grant of a plugin when, and the way back.
+pub(super) async fn grant_history(
+    State(app): State<App>,
+    viewer: Viewer,
+    Path(namespace): Path<Namespace>,
+    Filters(revision): Filters<HistoryQuery>,
+) -> Result<Page, Problem> {
+    let Whole { key, title, address, .. } = Whole::grant(&app, &viewer, namespace)?;
+    history::show(&app, &viewer, Kept { key, title, address, act: "show" }, revision).await
 }
 
 /// The grant of an organization's tool.

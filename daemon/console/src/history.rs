@@ -1,4 +1,4 @@
-//! The history of a policy or an agent's document: who changed it when, the difference to the document in force, and the way back.
+//! The history of a document: who changed it when, the difference to the document in force, and the way back.
 
 use axum::extract::State;
 use maud::{Markup, html};
@@ -22,31 +22,51 @@ pub(super) struct HistoryQuery {
     revision: Option<u64>,
 }
 
+/// A document whose history is shown.
+pub(super) struct Kept {
+    pub key: DocumentKey,
+    pub title: String,
+    /// The page of the document; its history is below it.
+    pub address: String,
+    /// What a return to a revision asks that page for.
+    pub act: &'static str,
+}
+
 pub(super) async fn page(
     State(app): State<App>,
     viewer: Viewer,
     Path(path): Path<PolicyPath>,
-    Filters(HistoryQuery { revision }): Filters<HistoryQuery>,
+    Filters(revision): Filters<HistoryQuery>,
 ) -> Result<Page, Problem> {
     let key = path.key();
-    let document = DocumentKey::from(key.clone());
-    expect_seen(&app, &viewer, &document)?;
+    let (title, address) = (title(&key), address(&key));
+    show(&app, &viewer, Kept { key: key.into(), title, address, act: "preview" }, revision).await
+}
+
+/// The history of a document that the viewer may see.
+pub(super) async fn show(
+    app: &App,
+    viewer: &Viewer,
+    kept: Kept,
+    HistoryQuery { revision }: HistoryQuery,
+) -> Result<Page, Problem> {
+    let Kept { key: document, title, address, act } = kept;
+    expect_seen(app, viewer, &document)?;
     let store = &app.services().store;
     let entries = store.history(&document, None).await?;
     let labels = store.token_labels(&entries.iter().map(|entry| &*entry.author).collect()).await?;
-    let now = Draft::load(&app, &document, "").await?;
+    let now = Draft::load(app, &document, "").await?;
     let chosen = match revision {
         Some(revision) => store.history(&document, Some(Revision(revision))).await?.pop(),
         None => None,
     };
-    let address = address(&key);
     let main = html! {
-        @if let Some(entry) = &chosen { (comparison(&viewer, &address, entry, &now)) }
+        @if let Some(entry) = &chosen { (comparison(viewer, &address, act, entry, &now)) }
         @if entries.is_empty() { p { "The document was never written." } }
         @else { (table("Revisions", &["Revision", "Written", "By", "Change"], &rows(&entries, &labels, &address))) }
         p { a href=(address) { "The document in force" } }
     };
-    Ok(Page::new(format!("History: {}", title(&key)), main))
+    Ok(Page::new(format!("History: {title}"), main))
 }
 
 fn rows(entries: &[HistoryEntry], labels: &TokenLabels, address: &str) -> Markup {
@@ -74,7 +94,7 @@ fn rows(entries: &[HistoryEntry], labels: &TokenLabels, address: &str) -> Markup
 }
 
 /// What a return to a revision would change, and the form that shows its effects on agents.
-fn comparison(viewer: &Viewer, address: &str, entry: &HistoryEntry, now: &Draft) -> Markup {
+fn comparison(viewer: &Viewer, address: &str, act: &str, entry: &HistoryEntry, now: &Draft) -> Markup {
     let text = indent_json(entry.body.as_deref().unwrap_or_default());
     html! {
         section aria-labelledby="difference" {
@@ -82,7 +102,7 @@ fn comparison(viewer: &Viewer, address: &str, entry: &HistoryEntry, now: &Draft)
             @if text == now.text { p { "They say the same." } }
             @else {
                 (difference(&now.text, &text))
-                (viewer.form(address, &[("act", &"preview"), ("revision", &now.revision)], html! {
+                (viewer.form(address, &[("act", &act), ("revision", &now.revision)], html! {
                     textarea name="text" hidden { "\n" (editable(&text)) }
                     button { "Show what a return would change" }
                 }))

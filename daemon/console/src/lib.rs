@@ -24,7 +24,6 @@ mod session_files;
 mod tokens;
 mod installation;
 mod webhooks;
-mod documents;
 mod owned_plugins;
 mod catalogue;
 mod own_tools;
@@ -34,6 +33,7 @@ mod agent_tools;
 mod explain;
 mod organizations;
 mod organization_forms;
+mod documents;
 mod plugins;
 mod hints;
 mod plugin_uploads;
@@ -192,12 +192,14 @@ fn add_plugin_pages(router: Router<App>) -> Router<App> {
         .route("/console/tools/{org}/edit", get(own_tools::edit).post(own_tools::save))
         .route("/console/tools/{org}/import", get(own_tools::import).post(own_tools::import_chosen))
         .route("/console/tools/{org}/{namespace}", get(own_tools::page).post(own_tools::act))
+        .route("/console/tools/{org}/{namespace}/history", get(own_tools::history))
         .route(
             "/console/tools/{org}/{namespace}/grant",
             get(documents::tool_grant).post(documents::put_tool_grant),
         )
         .route("/console/plugins", get(plugins::list))
         .route("/console/plugins/{namespace}/grant", get(documents::grant).post(documents::put_grant))
+        .route("/console/plugins/{namespace}/grant/history", get(documents::grant_history))
         .route("/console/plugins/{namespace}", get(plugins::page))
         .route("/console/plugins/{namespace}/hints", post(hints::confirm))
         .route("/console/plugins/{namespace}/{act}", post(plugins::act))
@@ -238,6 +240,8 @@ fn add_organization_pages(router: Router<App>) -> Router<App> {
         .route("/console/policies/organizations/{org}/history", get(history::page))
         .route("/console/policies/agents/{org}/{agent}/history", get(history::page))
         .route("/console/policies/platform/assertions", get(assertions::page).post(assertions::change))
+        .route("/console/policies/platform/assertions/history", get(assertions::history))
+        .route("/console/policies/organizations/{org}/assertions/history", get(assertions::history))
         .route(
             "/console/policies/organizations/{org}/assertions",
             get(assertions::page).post(assertions::change),

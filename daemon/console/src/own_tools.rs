@@ -35,6 +35,7 @@ use super::elements::{
 use super::fields::Field;
 use super::form::{FormFields, SeeOther};
 use super::hints;
+use super::history::{self, HistoryQuery, Kept};
 use super::page::Page;
 use super::policies::can_be_corrected;
 use super::text::{cut, indent_json};
@@ -268,6 +269,7 @@ async fn show(app: &App, viewer: &Viewer, key: &ToolKey, error: Option<&CallErro
         (notes(&view.notes))
         p {
             a.button href=(edit_address(key)) { "Edit the definition" }
+            a.button href={ (address(key)) "/history" } { "History" }
             @if viewer.may(Access::Operate) { a.button href={ (address(key)) "/grant" } { "Grant" } }
         }
         @if view.kind == "mcp" { (button("refresh", "Ask the server for its tools again", "", None)) }
@@ -345,7 +347,20 @@ fn consent(viewer: &Viewer, key: &ToolKey, waiting: &WaitingView) -> Markup {
     }
 }
 
-/// Refreshes, approves or deletes a tool.
+/// Who changed the definition when, and the way back.
+pub(super) async fn history(
+    State(app): State<App>,
+    viewer: Viewer,
+    Path((organization, namespace)): Path<(Name, Namespace)>,
+    Filters(revision): Filters<HistoryQuery>,
+) -> Result<Page, Problem> {
+    let key = own_tool(&viewer.caller, ToolKey { organization, namespace })?;
+    let (title, address) = (key.namespace.to_string(), address(&key));
+    let kept = Kept { key: DocumentKey::Tool(key), title, address, act: "show" };
+    history::show(&app, &viewer, kept, revision).await
+}
+
+/// Refreshes, approves or deletes a tool, or shows a draft of its definition.
 pub(super) async fn act(
     State(app): State<App>,
     viewer: Viewer,
@@ -359,6 +374,10 @@ pub(super) async fn act(
         "approve" => {
             let approved = admin.approve_custom_tool(viewer.actor(), &key, form.text("digest")).await;
             approved.map(|_| address(&key))
+        }
+        "show" => {
+            let draft = Draft::of(&form, DocumentKind::Tool)?;
+            return Ok(definition(&app, &viewer, &key, &draft, &Answer::None).into_response());
         }
         "delete" => {
             let precondition = Precondition::from_headers(Some(form.text("revision")), None)?;

@@ -100,8 +100,10 @@ fn o6_ten_tasks_take_few_clicks_from_the_overview() {
     ignore = "needs Chromium and the OpenID provider, which `.ci/install-test-tools` installs"
 )]
 fn o6_people_sign_in_and_connect_a_credential_at_a_provider_of_another_site() {
-    let people = People::start();
-    people.operator.load_confirmed("pay", &payments());
+    let people = People::start_with("[consent]\nrequired = true\n");
+    let loaded = people.operator.load("pay", &payments());
+    let grant = json!({"confirmed_hints": loaded["digest"], "standard": true});
+    people.operator.make("/v1/plugins/pay/grant", &grant).expect(201);
     people.operator.load("drives", &drives());
     let tenant = Tenant::make(&people.operator, "acme");
     let provider = format!("http://localhost:{}", people.address.port());

@@ -34,7 +34,7 @@ impl People {
     }
 
     /// Starts with more settings of the sign-in.
-    fn start_with(more: &str) -> Self {
+    pub fn start_with(more: &str) -> Self {
         let (address, listen) = (free_address(), free_address());
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("identity/people.mjs");
         let mut command = Command::new("node");

@@ -47,6 +47,8 @@ struct Waiting {
 /// What operators look after.
 struct OfPlatform {
     webhooks_failing: u64,
+    /// Their organizations and names.
+    failing: Vec<(String, String)>,
     credentials_expired: u64,
     assertions_broken: u64,
     free_bytes: Option<u64>,
@@ -116,8 +118,14 @@ impl Upkeep {
                     @if broken > 0 {
                         li { a href="/console/policies/platform/assertions" { (number(broken)) " assertions do not hold" } }
                     }
-                    @if expired > 0 { li { (number(expired)) " credentials have expired" } }
-                    @if webhooks > 0 { li { (number(webhooks)) " webhooks cannot be reached, and are tried again" } }
+                    @if expired > 0 { li { a href="/console/organizations" { (number(expired)) " credentials have expired" } } }
+                    @for (organization, name) in platform.iter().flat_map(|of| &of.failing).take(LISTED) {
+                        li {
+                            a href={ "/console/webhooks/" (percent_encode(organization)) "/" (percent_encode(name)) } {
+                                "The webhook " (short(organization)) "/" (short(name)) " cannot be reached, and is tried again"
+                            }
+                        }
+                    }
                     @for row in self.ending.iter().filter(soon).take(LISTED) { li { (ends(row)) } }
                     @if no_backup { li { a href="/console/installation" { "There is no backup" } } }
                 }
@@ -129,7 +137,7 @@ impl Upkeep {
     pub(super) fn ending(&self) -> Markup {
         html! {
             @if !self.ending.is_empty() {
-                details {
+                details id="ending" {
                     summary { "Ends within a month: " (number(self.ending.len() as u64)) }
                     ul { @for row in self.ending.iter().take(LISTED) { li { (ends(row)) } } }
                 }
@@ -148,7 +156,7 @@ impl Upkeep {
             self.ending.iter().filter(|row| row.ends_ms < end).count()
         };
         let tone = if within(ENDING_MS) > 0 { "warn" } else { "good" };
-        tiles.push(Tile::new("End within a month", number(within(AHEAD_MS) as u64), tone));
+        tiles.push(Tile::new("End within a month", number(within(AHEAD_MS) as u64), tone).to("#ending"));
         if let Some(platform) = &self.platform {
             tiles.extend(platform.tiles());
         }
@@ -175,6 +183,7 @@ impl OfPlatform {
         let seconds = |value: u64| (value > 0).then(|| value.saturating_mul(1_000));
         Ok(Self {
             webhooks_failing,
+            failing: services.store.failing_webhooks(LISTED as u64).await?,
             credentials_expired,
             assertions_broken: observed.broken_assertions.load(Ordering::Relaxed),
             free_bytes: services.store.free_bytes(),
@@ -192,12 +201,14 @@ impl OfPlatform {
                 "Webhooks that fail",
                 number(self.webhooks_failing),
                 none(self.webhooks_failing, "warn"),
-            ),
+            )
+            .to("#needs"),
             Tile::new(
                 "Expired credentials",
                 number(self.credentials_expired),
                 none(self.credentials_expired, "bad"),
-            ),
+            )
+            .to("/console/organizations"),
             Tile::new(
                 "Broken assertions",
                 number(self.assertions_broken),
@@ -213,11 +224,14 @@ impl OfPlatform {
                 free if free < LOW_BYTES[0] => "warn",
                 _ => "good",
             };
-            tiles.push(Tile::new("Free disk space", bytes(free), tone));
+            tiles.push(Tile::new("Free disk space", bytes(free), tone).to("/console/installation"));
         }
         if let Some(end) = self.certificate_end_ms {
             let tone = if end < now.saturating_add(ENDING_MS) { "bad" } else { "good" };
-            tiles.push(Tile { value: time(end), ..Tile::new("Certificate ends", "", tone) });
+            tiles.push(
+                Tile { value: time(end), ..Tile::new("Certificate ends", "", tone) }
+                    .to("/console/installation"),
+            );
         }
         let is_old = self.last_backup_ms.is_none_or(|at_ms| now.saturating_sub(at_ms) > BACKUP_MS);
         let value = self.last_backup_ms.map_or_else(|| html! { "none" }, time);

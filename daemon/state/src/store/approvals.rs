@@ -240,6 +240,15 @@ impl Store {
         Ok([counts.0, counts.1, counts.2, counts.3].map(|count| u64::try_from(count).unwrap_or(0)))
     }
 
+    /// The organizations and names of webhooks whose last try failed.
+    pub async fn failing_webhooks(&self, limit: u64) -> Result<Vec<(String, String)>, StoreError> {
+        let query = sqlx::query_as(
+            "SELECT DISTINCT w.organization, w.name FROM webhooks w JOIN webhook_deliveries d ON d.webhook = w.id \
+             WHERE d.state = 'pending' AND d.error IS NOT NULL ORDER BY 1, 2 LIMIT $1",
+        );
+        Ok(query.bind(to_sql(limit)).fetch_all(&self.readers).await?)
+    }
+
     /// Counts the approvals that can be decided, of one organization or of all, up to `most`.
     pub async fn count_open_approvals(
         &self,
