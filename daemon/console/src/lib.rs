@@ -189,8 +189,8 @@ fn add_plugin_pages(router: Router<App>) -> Router<App> {
         .route("/console/try/{org}", get(try_definition::page).post(try_definition::run))
         .route("/console/try/{org}/{namespace}/{tool}", get(try_out::page).post(try_out::run))
         .route("/console/tools/{org}", get(own_tools::list))
-        .route("/console/tools/{org}/edit", get(own_tools::edit).post(own_tools::save))
-        .route("/console/tools/{org}/import", get(own_tools::import).post(own_tools::import_chosen))
+        .route("/console/define/{org}", get(own_tools::edit).post(own_tools::save))
+        .route("/console/import/{org}", get(own_tools::import).post(own_tools::import_chosen))
         .route("/console/tools/{org}/{namespace}", get(own_tools::page).post(own_tools::act))
         .route("/console/tools/{org}/{namespace}/history", get(own_tools::history))
         .route(

@@ -92,7 +92,7 @@ fn address(key: &ToolKey) -> String {
 }
 
 fn edit_address(key: &ToolKey) -> String {
-    format!("/console/tools/{}/edit?name={}", key.organization, key.namespace)
+    format!("/console/define/{}?name={}", key.organization, key.namespace)
 }
 
 /// The tools of an organization, and the ways to a new one.
@@ -125,13 +125,13 @@ pub(super) async fn list(
         (next_page(&uri, next.as_deref()))
         section aria-labelledby="new" {
             h2 id="new" { "Make a tool" }
-            form.stack method="get" action={ (list_address(&organization)) "/edit" } {
+            form.stack method="get" action={ "/console/define/" (organization) } {
                 (Field::new("name", "Namespace").required(true).hint("Such as weather. Its actions are called weather/…"))
                 label for="kind" { "What it calls" }
                 select id="kind" name="kind" { @for (kind, words, _) in KINDS { option value=(kind) { (words) } } }
                 button { "Describe it" }
             }
-            p { a.button href={ (list_address(&organization)) "/import" } { "Import an OpenAPI document" } }
+            p { a.button href={ "/console/import/" (organization) } { "Import an OpenAPI document" } }
         }
     };
     Ok(Page::new(format!("Tools of {organization}"), main))
@@ -500,7 +500,7 @@ fn import_page(viewer: &Viewer, organization: &Name, form: &FormFields, found: &
     };
     let main = html! {
         (found)
-        (viewer.form(format!("{}/import", list_address(organization)), &[("act", &"look")], html! {
+        (viewer.form(format!("/console/import/{organization}"), &[("act", &"look")], html! {
             (field("namespace", "Namespace").required(true).hint("Such as shop. Its actions are called shop/…"))
             (Field::new("document", "OpenAPI document, as JSON or YAML").value(form.text("document")).lines(14).required(true))
             p.hint { "A document that is too large to paste: " code { "toolgate plugin import openapi FILE " (organization) "/NAMESPACE" } }
@@ -527,7 +527,7 @@ fn operations(viewer: &Viewer, organization: &Name, form: &FormFields, found: &I
     let text = |action: &Value, member: &str| short(action[member].as_str().unwrap_or_default());
     let kept = ["select", "base_url", "scheme", "safe_methods", "output_schemas", "deprecated"];
     let kept = kept.into_iter().filter(|name| form.is_checked(name));
-    let action = format!("{}/import", list_address(organization));
+    let action = format!("/console/import/{organization}");
     html! {
         section aria-labelledby="operations" {
             h2 id="operations" { (number(actions.len() as u64)) " operations" }

@@ -311,7 +311,7 @@ fn m4_a_server_that_cannot_be_mounted_loses_nothing_of_the_form() {
     operator.load_confirmed("pay", &payments());
     let tenant = Tenant::make(&operator, "acme");
     let person = Person::sign_in(&tenant.owner);
-    let address = "/console/tools/acme/edit?name=notes";
+    let address = "/console/define/acme?name=notes";
     let page = person.page(&format!("{address}&kind=mcp"));
     let fields = Form::as_fields(&page);
     assert_eq!(fields.field("field-0"), Some("mcp"), "{page}");
