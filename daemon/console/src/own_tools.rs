@@ -150,7 +150,7 @@ fn state(tool: &CustomToolView) -> Markup {
 /// What a form of a definition came to.
 enum Answer {
     None,
-    Checked(CustomToolView, Markup),
+    Checked(Box<CustomToolView>, Markup),
     Refused(CallError),
 }
 
@@ -192,7 +192,7 @@ pub(super) async fn save(
         Ok(_) if !is_check => return Ok(SeeOther::to(&address(&key)).into_response()),
         Ok(put) => {
             let warnings: Vec<_> = put.warnings.into_iter().map(warning_view).collect();
-            Answer::Checked(put.view, warnings_list(&warnings))
+            Answer::Checked(Box::new(put.view), warnings_list(&warnings))
         }
         Err(error) if !can_be_corrected(error.error_type) => return Err(error.into()),
         Err(error) => Answer::Refused(error),

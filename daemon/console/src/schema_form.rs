@@ -224,8 +224,7 @@ impl Reader {
         }
         let alternatives =
             keywords.one_of.iter().chain(&keywords.any_of).filter_map(|form| Keywords::parse(form));
-        let mut alternatives: Vec<Keywords> =
-            alternatives.filter(|form| form.types != Value::from("null")).collect();
+        let mut alternatives: Vec<Keywords> = alternatives.filter(|form| form.types != *"null").collect();
         if let [only] = &mut alternatives[..] {
             let only = std::mem::take(only);
             let description = only.description.clone();
