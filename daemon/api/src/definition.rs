@@ -283,11 +283,14 @@ pub struct CommandDefinition {
 /// Effects of an action; an absent one has a default.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = ToolActionHints))]
-#[allow(missing_docs, reason = "see `Hints`")]
 pub struct ActionHints {
+    /// Whether a call changes nothing.
     pub read_only: Option<bool>,
+    /// Whether a call may destroy something.
     pub destructive: Option<bool>,
+    /// Whether a repeated call has no further effect.
     pub idempotent: Option<bool>,
+    /// Whether a call reaches things outside of the organization.
     pub open_world: Option<bool>,
 }
 
