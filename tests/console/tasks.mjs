@@ -110,10 +110,10 @@ async function findFailures(page) {
     await click(page, "link", "Calls", { exact: true });
     await page.getByLabel("Agent").fill("bot");
     await page.getByLabel("Status").selectOption("error");
-    // From yesterday on, so that the call of just now is among them.
-    const yesterday = new Date(Date.now() - 24 * 3600 * 1000).toISOString().slice(0, 16);
-    await page.getByLabel("From").fill(yesterday);
     await click(page, "button", "Filter");
+    await page.getByRole("link", { name: "yesterday" }).waitFor();
+    // The call of just now was not yesterday.
+    await click(page, "link", "7 days");
     await page.locator(`a[href="/console/calls/${session}/f1"]`).waitFor();
   });
 }
@@ -156,7 +156,7 @@ async function follow(page) {
   await within(3, page, "follow a conversation", async () => {
     await click(page, "link", "Sessions", { exact: true });
     await page.locator(`a[href="/console/sessions/${session}"]`).click();
-    await click(page, "link", "Its calls");
+    await click(page, "link", "See its calls");
     await call("l1", "pay/quote", { to: "Ann", amount: 3 });
     await page.locator(`a[href="/console/calls/${session}/l1"]`).waitFor();
   });

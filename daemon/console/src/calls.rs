@@ -16,6 +16,7 @@ use toolgate_http::audit::{self, AuditQuery};
 use toolgate_http::extract::{Path, Query as QueryParameters};
 use toolgate_http::problem::Problem;
 use toolgate_http::state::App;
+use toolgate_state::clock::now_ms;
 
 use super::Console;
 use super::elements::{
@@ -145,8 +146,34 @@ fn filters(caller: &Caller, uri: &Uri) -> Markup {
             (filter("principal", "Token", value("principal").as_deref()))
             (choice("status", "Status", value("status").as_deref(), &statuses))
             (choice("error_type", "Error", value("error_type").as_deref(), &codes))
+            @for name in ["since_ms", "until_ms"] {
+                @if let Some(value) = value(name) { input type="hidden" name=(name) value=(short(&value)); }
+            }
             button { "Filter" }
             a.button href="/console/calls" { "Reset" }
+        }
+        (days(uri))
+    }
+}
+
+/// The same calls of some days, in UTC.
+fn days(uri: &Uri) -> Markup {
+    const DAY_MS: u64 = 24 * 3_600_000;
+    let now = now_ms();
+    let today = now - now % DAY_MS;
+    let kept = uri.query().unwrap_or("").split('&').filter(|pair| {
+        !pair.is_empty() && ["since_ms=", "until_ms=", "cursor="].iter().all(|name| !pair.starts_with(name))
+    });
+    let kept: String = kept.map(|pair| format!("&{pair}")).collect();
+    let link = |word: &str, since: u64, until: Option<u64>| {
+        let until = until.map(|until| format!("&until_ms={until}")).unwrap_or_default();
+        html! { li { a href=(format!("/console/calls?since_ms={since}{until}{kept}")) { (word) } } }
+    };
+    html! {
+        ul.links aria-label="Days, in UTC" {
+            (link("today", today, None))
+            (link("yesterday", today - DAY_MS, Some(today)))
+            (link("7 days", today - 6 * DAY_MS, None))
         }
     }
 }
